@@ -1,0 +1,73 @@
+"""Settings of the site, whose sources are in docs/."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+
+from repository import repository_options  # noqa: E402
+
+project = "Shardbook"
+author = "the Shardbook authors"
+project_copyright = f"2026, {author}"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_autodoc_typehints",
+    "sphinx_copybutton",
+    "executed",
+    "problem_map",
+    "public_names",
+]
+exclude_patterns = ["_build", "_jupyter"]
+
+# Pages are executed each time. "cache" keys on the cells of a page alone,
+# so it would show new code from src/ above old output.
+nb_execution_mode = "force"
+nb_execution_timeout = 60
+# "executed" tells of a failed cell with its page, cell and line instead.
+suppress_warnings = ["mystnb.exec"]
+# The reference describes; it has nothing to run.
+executed_exempt = "reference/*"
+# Our kernel shows a DeprecationWarning wherever it comes from, and
+# "executed" fails on it.
+os.environ["JUPYTER_PATH"] = str(ROOT / "docs" / "_jupyter")
+nb_merge_streams = True
+myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+
+# The inventories are kept here, so that a build needs no network and
+# gives the same result each day. CONTRIBUTING.md says how to add a name.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", "_inv/python.inv"),
+    "jax": ("https://docs.jax.dev/en/latest", "_inv/jax.inv"),
+    "flax": ("https://flax.readthedocs.io/en/latest", "_inv/flax.inv"),
+    "flax-linen": (
+        "https://flax-linen.readthedocs.io/en/latest",
+        "_inv/flax-linen.inv",
+    ),
+}
+autodoc_member_order = "bysource"
+add_module_names = False
+
+html_theme = "sphinx_book_theme"
+html_title = "Shardbook"
+html_logo = "docs/_static/logo.svg"
+html_favicon = "docs/_static/logo.svg"
+html_static_path = ["docs/_static"]
+html_css_files = ["shardbook.css"]
+html_context = {"default_mode": "auto"}
+html_show_sourcelink = False
+html_theme_options = {
+    # The theme would put a second search field into an empty top bar.
+    "navbar_persistent": [],
+    "show_toc_level": 2,
+    **repository_options(os.environ),
+}
+# Outputs are not for copying.
+copybutton_selector = "div:not(.output) > div.highlight pre"

@@ -1,0 +1,74 @@
+"""Every task of this repository: ``nox -l`` lists them."""
+
+import argparse
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["docs", "tests", "lint"]
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+BUILD = Path("docs", "_build")
+SPHINX = (
+    *("-b", "html", "-c", ".", "-d", f"{BUILD / 'doctrees'}"),
+    *("-j", "auto", "-n"),
+)
+
+
+def install(session: nox.Session, group: str) -> None:
+    """Install a dependency group, and the package as it is in src/."""
+    groups = nox.project.dependency_groups(PROJECT, group)
+    session.install(*groups, "-e", ".")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the book and run every cell in it; "-- --serve" to write."""
+    parser = argparse.ArgumentParser(prog="nox -s docs --")
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="show the book in a browser and rebuild a page when saved",
+    )
+    parser.add_argument(
+        "--out",
+        default=str(BUILD / "html"),
+        metavar="FOLDER",
+        help="where to write the pages (default: %(default)s)",
+    )
+    options = parser.parse_args(session.posargs)
+    if options.serve:
+        install(session, "serve")
+        live = ("--watch", "src", "--watch", "conf.py", "--open-browser")
+        session.run("sphinx-autobuild", *SPHINX, *live, "docs", options.out)
+    else:
+        install(session, "docs")
+        # Without -E, a page whose text is unchanged would not run again,
+        # though the code that it imports may have changed.
+        strict = ("-E", "-W", "--keep-going")
+        command = ("python", "-m", "sphinx", *SPHINX, *strict)
+        session.run(*command, "docs", options.out)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests; "-- ARGUMENTS" go to pytest."""
+    install(session, "tests")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and configuration; "-- --fix" mends what it can."""
+    groups = nox.project.dependency_groups(PROJECT, "lint")
+    session.install(*groups)
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []))
+    session.run("ruff", "format", *([] if fix else ["--check"]))
+    session.run(
+        "check-jsonschema",
+        "--builtin-schema=vendor.readthedocs",
+        ".readthedocs.yaml",
+    )
