@@ -333,6 +333,6 @@ def draw(tree: Any) -> Drawing:
         if leaf.sharding is None:
             raise ValueError(
                 f"the array at {leaf.path!r} is on no device: place it "
-                "with jax.device_put, or give its ShapeDtypeStruct a sharding"
+                "with jax.device_put, or give an abstract array a sharding"
             )
     return Drawing(leaves)
