@@ -1,6 +1,7 @@
 """Every task of this repository: ``nox -l`` lists them."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 import nox
@@ -43,13 +44,23 @@ def docs(session: nox.Session) -> None:
         install(session, "serve")
         live = ("--watch", "src", "--watch", "conf.py", "--open-browser")
         session.run("sphinx-autobuild", *SPHINX, *live, "docs", options.out)
-    else:
-        install(session, "docs")
-        # Without -E, a page whose text is unchanged would not run again,
-        # though the code that it imports may have changed.
-        strict = ("-E", "-W", "--keep-going")
-        command = ("python", "-m", "sphinx", *SPHINX, *strict)
-        session.run(*command, "docs", options.out)
+        return
+    install(session, "docs")
+    target = Path(options.out)
+    if target.exists() and not (target / ".buildinfo").exists():
+        session.error(f"{target} exists, and was not made by this command")
+    # The book that was there stays until there is a better one.
+    draft = target.with_name(f"{target.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    # Without -E, a page whose text is unchanged would not run again, though
+    # the code that it imports may have changed.
+    strict = ("-E", "-W", "--keep-going")
+    session.run(
+        "python", "-m", "sphinx", *SPHINX, *strict, "docs", f"{draft}"
+    )
+    shutil.rmtree(target, ignore_errors=True)
+    draft.rename(target)
+    session.log(f"Open {target / 'index.html'}")
 
 
 @nox.session

@@ -1,6 +1,7 @@
 """Fail the build unless every cell of every page ran, and say what ran."""
 
 import json
+import os
 import re
 import shutil
 import time
@@ -9,22 +10,51 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from jupyter_cache.executors import utils as executors
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.errors import SphinxError
 from sphinx.util import logging
+from traitlets.config import Config
 
 LOGGER = logging.getLogger(__name__)
 # What the first cell of a page prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
 
-class PagesFailedError(SphinxError):
-    """Some page did not run as it must."""
+class KernelDiedError(CellTimeoutError):
+    """A cell ended its kernel; handled as a cell that hangs is."""
 
-    category = "The book is wrong"
+
+def execute(*args: Any, **kwargs: Any) -> Any:
+    """Execute a notebook as before, with two changes.
+
+    A kernel that dies no longer ends the build without a word about the
+    page. And kernels listen on sockets in a folder of their own: those
+    that start at the same time now and then chose the same network port.
+    """
+    started = []
+
+    def note(cell: Any, cell_index: int) -> None:
+        if cell.cell_type == "code":
+            started.append(cell_index)
+
+    with TemporaryDirectory(prefix="shardbook-") as folder:
+        manager = {"connection_file": str(Path(folder, "kernel.json"))}
+        if os.name == "posix":
+            manager["transport"] = "ipc"
+        kwargs["config"] = Config(KernelManager=manager)
+        try:
+            return _execute(*args, on_cell_start=note, **kwargs)
+        except DeadKernelError as error:
+            place = f"in code cell {len(started)}"
+            raise KernelDiedError(place) from error
+
+
+_execute, executors.executenb = executors.executenb, execute
 
 
 @dataclass(frozen=True)
@@ -34,7 +64,7 @@ class Page:
     source: Path
     executed: Path
     seconds: float
-    error: str | None
+    traceback: str | None
 
     @cached_property
     def cells(self) -> list[dict[str, Any]]:
@@ -68,22 +98,27 @@ class Page:
         if not self.cells:
             yield f"{self.source}: has no code cell to show it is true"
             return
+        trouble = self.traceback or ""
+        limit = re.search(r"timed out .*?, after (\d+) s", trouble)
         for number, cell in enumerate(self.cells, 1):
             for output in cell["outputs"]:
-                if output["output_type"] == "error":
+                if output["output_type"] == "error" and not limit:
                     what = f"{output['ename']}: {output['evalue']}"
                     yield self._failure(number, what.strip())
                 elif output.get("name") == "stderr":
                     words = _text(output["text"]).strip()
                     yield self._failure(number, f"wrote a warning: {words}")
         ran = [cell["execution_count"] is not None for cell in self.cells]
-        if self.error and self.error != "CellExecutionError":
-            number = max(ran.count(True), 1)
-            what = f"{self.error}: the cell did not come to an end"
-            yield self._failure(number, what)
-        elif not self.error and not all(ran):
+        if limit:
+            what = f"ran past the limit of {limit[1]} s"
+            yield self._failure(max(ran.count(True), 1), what)
+        elif died := re.search(
+            r"KernelDiedError: in code cell (\d+)", trouble
+        ):
+            yield self._failure(int(died[1]), "ended its kernel")
+        elif not trouble and not all(ran):
             yield self._failure(ran.index(False) + 1, "was not executed")
-        elif not self.error and not self.stamp:
+        elif not trouble and not self.stamp:
             what = 'must print "jax VERSION, flax VERSION, N devices"'
             yield self._failure(1, what)
 
@@ -104,35 +139,37 @@ def read_pages(app: Sphinx, env: BuildEnvironment) -> dict[str, Page]:
                 Path(app.srcdir.name, path),
                 folder / path.with_suffix(".ipynb"),
                 data["runtime"] or 0.0,
-                data["error"],
+                data["traceback"],
             )
     return pages
 
 
-def check(app: Sphinx, env: BuildEnvironment) -> None:
-    """Stop before a page is written if any of them is not true."""
-    pages = read_pages(app, env)
-    failures = [
-        failure for page in pages.values() for failure in page.failures()
-    ]
-    for name in sorted(env.found_docs - pages.keys()):
+def failures(app: Sphinx, pages: dict[str, Page]) -> Iterator[str]:
+    """Say what is wrong with the book, page by page."""
+    for page in pages.values():
+        yield from page.failures()
+    for name in sorted(app.env.found_docs - pages.keys()):
         if not fnmatch(name, app.config.executed_exempt):
-            failures.append(
+            yield (
                 f"{app.srcdir.name}/{name}.md: no cell was executed, so "
-                "nothing shows that it is true. Does its front matter "
-                "say 'file_format: mystnb', and has it a code cell?"
+                "nothing shows that it is true. Does its front matter say "
+                "'file_format: mystnb', and has it a code cell?"
             )
-    stamps = {page.stamp for page in pages.values()}
-    if not failures and len(stamps) > 1:
-        failures.append(f"The pages ran on different versions: {stamps}")
-    if failures:
-        raise PagesFailedError("\n\n".join(failures))
+    stamps = {page.stamp for page in pages.values() if page.stamp}
+    if len(stamps) > 1:
+        yield f"The pages ran on different versions: {sorted(stamps)}"
 
 
-def where(pages: dict[str, Page]) -> str:
+def where(app: Sphinx, pages: dict[str, Page]) -> str:
     """Say on what the pages ran."""
+    if any(failures(app, pages)):
+        return "This build failed: do not trust this page."
     jax, flax, devices = next(iter(pages.values())).stamp
-    return f"{devices} CPU devices, with jax {jax} and flax {flax}"
+    count = sum(len(page.cells) for page in pages.values())
+    return (
+        f"The book's {count} cells ran on {devices} CPU devices, "
+        f"with jax {jax} and flax {flax}."
+    )
 
 
 def add_to_page(
@@ -144,7 +181,7 @@ def add_to_page(
 ) -> None:
     """Say on each page what it ran on, and offer its notebook."""
     pages = read_pages(app, app.env)
-    context["theme_extra_footer"] = f"Every cell ran on {where(pages)}."
+    context["theme_extra_footer"] = where(app, pages)
     if pagename in pages:
         # The theme's download menu looks for it here, in _sources/.
         context["ipynb_source"] = f"{pagename}.ipynb"
@@ -159,18 +196,17 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         target = Path(app.outdir, "_sources", f"{name}.ipynb")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(page.executed, target)
-    cells = sum(len(page.cells) for page in pages.values())
+    for failure in failures(app, pages):
+        app.statuscode = 1
+        LOGGER.error("%s\n", failure)
     seconds = time.monotonic() - app.started
-    LOGGER.info(
-        f"\n{len(pages)} pages and {cells} cells ran on {where(pages)}, "
-        f"in {seconds:.0f} s.\nOpen {Path(app.outdir, 'index.html')}"
-    )
+    LOGGER.info(f"\n{len(pages)} pages, built in {seconds:.0f} s.")
+    LOGGER.info(where(app, pages))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.started = time.monotonic()
     app.add_config_value("executed_exempt", "", "env", str)
-    app.connect("env-check-consistency", check)
     # Before the theme makes the download menu.
     app.connect("html-page-context", add_to_page, priority=400)
     app.connect("build-finished", finish)

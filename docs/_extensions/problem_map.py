@@ -43,7 +43,6 @@ class Solutions(SphinxDirective):
                 "```{eval-rst}\n"
                 f".. automodule:: shardbook.problems.{name}\n"
                 "   :members:\n"
-                "   :no-value:\n"
                 "```\n"
                 for name in NAMES
             ),

@@ -1,0 +1,15 @@
+"""Eight CPU devices, before anything asks JAX for one."""
+
+import jax
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests of the problems run on fewer devices."""
+    parser.addoption("--devices", type=int, default=8, metavar="N")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up the devices."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))
