@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
-# Where the error occurred says nothing to those who read it on a page.
-_PLACE = re.compile(r" This error occurs at source: .*")
+# Where the error occurred says nothing to those who read it on a page,
+# and in a notebook Flax colours what it quotes.
+_NOISE = re.compile(r" This error occurs at source: .*|\x1b\[[0-9;]*m")
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def raises(kind: type[BaseException], match: str) -> Iterator[None]:
         with redirect_stdout(io.StringIO()):
             yield
     except kind as error:
-        message = _PLACE.sub("", str(error))
+        message = _NOISE.sub("", str(error))
         if not re.search(match, message):
             raise AssertionError(
                 f"expected a message that matches {match!r}, got: {message}"

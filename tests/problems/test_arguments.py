@@ -83,9 +83,7 @@ def test_numbers_out_of_range(
     """A seed of more than 32 bits and no features at all are refused."""
     arguments = {"seed": 0, "features": 8, argument: value}
 
-    with pytest.raises(
-        ValueError, match=f"{argument} must be .*, got "
-    ):
+    with pytest.raises(ValueError, match=f"{argument} must be .*, got "):
         solution(name)(x=example(name), **arguments)
 
 

@@ -82,7 +82,8 @@ def zero_if_kernel(
         leaf: The leaf, of any shape, dtype and sharding.
 
     Returns:
-        An array of the same shape, dtype and sharding.
+        An array of the same shape and dtype. Its sharding is the same too,
+        except under ``jax.jit``, where ``out_shardings`` has to ask for it.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [
