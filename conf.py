@@ -53,20 +53,29 @@ intersphinx_mapping = {
     ),
 }
 autodoc_member_order = "bysource"
+napoleon_use_ivar = True
 add_module_names = False
 
 html_theme = "sphinx_book_theme"
 html_title = "Shardbook"
-html_logo = "docs/_static/logo.svg"
 html_favicon = "docs/_static/logo.svg"
 html_static_path = ["docs/_static"]
 html_css_files = ["shardbook.css"]
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
+# The search finds names; the contents list the rest.
+html_use_index = False
+html_domain_indices = False
 html_theme_options = {
     # The theme would put a second search field into an empty top bar.
     "navbar_persistent": [],
     "show_toc_level": 2,
+    "logo": {
+        "image_light": "docs/_static/logo.svg",
+        "image_dark": "docs/_static/logo.svg",
+        "text": "Shardbook",
+        "alt_text": "",
+    },
     **repository_options(os.environ),
 }
 # Outputs are not for copying.

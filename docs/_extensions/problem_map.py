@@ -1,4 +1,4 @@
-"""Show the map of problems: its contents, its table, its solutions."""
+"""Show the problems: in the contents, as a map, with their solutions."""
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -18,16 +18,16 @@ class ProblemContents(SphinxDirective):
         )
 
 
-class ProblemTable(SphinxDirective):
+class ProblemMap(SphinxDirective):
     """What each problem is about, from the front matter of its page."""
 
     def run(self) -> list[nodes.Node]:
         """Leave a place, to be filled when all the pages are read."""
-        return [problem_table()]
+        return [problem_map()]
 
 
-class problem_table(nodes.General, nodes.Element):  # noqa: N801
-    """The place of the table."""
+class problem_map(nodes.General, nodes.Element):  # noqa: N801
+    """The place of the map."""
 
 
 class Solutions(SphinxDirective):
@@ -50,47 +50,24 @@ class Solutions(SphinxDirective):
         )
 
 
-def _link(app: Sphinx, docname: str, source: str) -> nodes.paragraph:
-    title = app.env.titles[docname].astext()
-    address = app.builder.get_relative_uri(source, docname)
-    link = nodes.reference("", title, internal=True, refuri=address)
-    return nodes.paragraph("", "", link)
-
-
-def fill_tables(app: Sphinx, tree: nodes.document, docname: str) -> None:
-    for place in tree.findall(problem_table):
-        rows = []
+def fill_maps(app: Sphinx, tree: nodes.document, docname: str) -> None:
+    for place in tree.findall(problem_map):
+        items = []
         for name in NAMES:
             page = f"problems/{name}"
-            facts = app.env.metadata.get(page, {})
-            cells = [
-                _link(app, page, docname),
-                nodes.paragraph(text=facts.get("summary", "")),
-                nodes.paragraph(text=facts.get("difficulty", "")),
-            ]
-            rows.append(
-                nodes.row("", *(nodes.entry("", cell) for cell in cells))
+            facts = app.env.metadata[page]
+            address = app.builder.get_relative_uri(docname, page)
+            title = app.env.titles[page].astext()
+            link = nodes.reference("", title, internal=True, refuri=address)
+            level = nodes.inline("", f" · {facts['difficulty']}")
+            summary = nodes.paragraph("", facts["summary"])
+            items.append(
+                nodes.list_item(
+                    "", nodes.paragraph("", "", link, level), summary
+                )
             )
-        titles = ("Problem", "What you will see", "Difficulty")
-        head = nodes.row(
-            "",
-            *(
-                nodes.entry("", nodes.paragraph(text=title))
-                for title in titles
-            ),
-        )
         place.replace_self(
-            nodes.table(
-                "",
-                nodes.tgroup(
-                    "",
-                    *(nodes.colspec(colwidth=width) for width in (3, 6, 1)),
-                    nodes.thead("", head),
-                    nodes.tbody("", *rows),
-                    cols=3,
-                ),
-                classes=["problem-map"],
-            )
+            nodes.enumerated_list("", *items, classes=["problem-map"])
         )
 
 
@@ -107,9 +84,9 @@ def show_facts(app: Sphinx, tree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("problem-contents", ProblemContents)
-    app.add_directive("problem-table", ProblemTable)
+    app.add_directive("problem-map", ProblemMap)
     app.add_directive("solutions", Solutions)
-    app.add_node(problem_table)
+    app.add_node(problem_map)
     app.connect("doctree-read", show_facts)
-    app.connect("doctree-resolved", fill_tables)
+    app.connect("doctree-resolved", fill_maps)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

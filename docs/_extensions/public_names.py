@@ -10,7 +10,10 @@ from sphinx.environment import BuildEnvironment
 PUBLIC = {
     "flax.nnx.graphlib.GraphDef": "flax.nnx.GraphDef",
     "flax.nnx.module.Module": "flax.nnx.Module",
+    "flax.nnx.rnglib.Rngs": "flax.nnx.Rngs",
     "flax.nnx.statelib.State": "flax.nnx.State",
+    "flax.nnx.variablelib.Variable": "flax.nnx.Variable",
+    "jax.P": "jax.sharding.PartitionSpec",
     "jax._src.basearray.Array": "jax.Array",
     "jax._src.mesh.Mesh": "jax.sharding.Mesh",
     "jax._src.named_sharding.NamedSharding": "jax.sharding.NamedSharding",

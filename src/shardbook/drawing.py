@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,16 +171,22 @@ def _text(x: float, y: float, words: str, **attributes: Any) -> str:
     )
 
 
-def _svg(
-    width: float, height: float, parts: Iterator[str] | list[str]
-) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" aria-hidden="true" '
-        f'width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" fill="currentColor" '
-        f'font-family="ui-monospace, monospace" font-size="12">'
-        f"{''.join(parts)}</svg>"
-    )
+@dataclass(frozen=True)
+class _Picture:
+    """An SVG image of some size."""
+
+    width: float
+    height: float
+    parts: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" '
+            f'width="{self.width:.0f}" height="{self.height:.0f}" '
+            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
+            'font-family="ui-monospace, monospace" font-size="12" '
+            f'fill="currentColor">{"".join(self.parts)}</svg>'
+        )
 
 
 def _scaled(box: Sequence[float], x: float, y: float, scale: float):
@@ -188,7 +194,7 @@ def _scaled(box: Sequence[float], x: float, y: float, scale: float):
     return x + left, y + top, width, height
 
 
-def _array_picture(paper: _Paper) -> str:
+def _array_picture(paper: _Paper) -> _Picture:
     """The whole array, cut into slices that name their devices."""
     leaf, scale, top = paper.leaf, 240, 24
     names = _mesh_axes(leaf)
@@ -202,7 +208,7 @@ def _array_picture(paper: _Paper) -> str:
         )
 
     rows, columns = label(paper.down), label(paper.across)
-    left = 7.5 * len(rows) + 8 if paper.down else 2
+    left = 7.5 * len(rows) + 12 if paper.down else 2
     parts = []
     for part in paper.slices:
         box = _scaled(paper.box(part), left, top, scale)
@@ -217,7 +223,7 @@ def _array_picture(paper: _Paper) -> str:
     width, height = paper.width * scale, paper.height * scale
     parts.append(_text(left + width / 2, top - 9, columns))
     parts.append(_text(left / 2 - 4, top + height / 2 + 4, rows))
-    return _svg(left + width + 2, top + height + 2, parts)
+    return _Picture(left + width + 2, top + height + 2, parts)
 
 
 def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
@@ -237,10 +243,10 @@ def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
     return rows, (" ".join(sizes[:-1]), sizes[-1])
 
 
-def _devices_picture(paper: _Paper) -> str:
+def _devices_picture(paper: _Paper) -> _Picture:
     """Each device of the mesh, with the part of the array that it holds."""
     rows, (down, across) = _grid(paper.leaf)
-    side, gap = (30, 6) if len(rows[0]) > 4 else (44, 12)
+    side, gap = (36, 6) if len(rows[0]) > 4 else (44, 12)
     held = {
         device: part for part in paper.slices for device in part.devices
     }
@@ -265,7 +271,7 @@ def _devices_picture(paper: _Paper) -> str:
             foot = y + side * paper.height + 13
             parts.append(_text(x + side / 2, foot, str(device)))
     width = left + len(rows[0]) * pitch[0] - gap + 2
-    return _svg(width, top + len(rows) * pitch[1], parts)
+    return _Picture(width, top + len(rows) * pitch[1], parts)
 
 
 class Drawing:
@@ -279,6 +285,26 @@ class Drawing:
 
     def _repr_html_(self) -> str:
         return "".join(_figure(leaf) for leaf in self._leaves)
+
+    def svg(self) -> str:
+        """Give the pictures as one SVG file, for light and dark pages."""
+        parts, below, widest = [], 0.0, 0.0
+        for leaf in self._leaves:
+            array, devices = _pictures(leaf)
+            beside = array.width + 32
+            for picture, x in ((array, 0.0), (devices, beside)):
+                height = max(array.height, devices.height)
+                y = below + (height - picture.height) / 2
+                move = f"translate({x:.0f} {y:.0f})"
+                parts.append(f'<g transform="{move}">{picture}</g>')
+            below += height + 24
+            widest = max(widest, beside + devices.width)
+        style = (
+            "<style>svg{color:#1f2328}@media(prefers-color-scheme:dark)"
+            "{svg{color:#e6edf3}}</style>"
+        )
+        title = f"<title>{html.escape(repr(self))}</title>"
+        return f"{_Picture(widest, below, [title, style, *parts])}\n"
 
 
 def _title(leaf: LeafLayout) -> str:
@@ -294,16 +320,20 @@ def _describe(leaf: LeafLayout) -> str:
     return "\n".join(lines)
 
 
-def _figure(leaf: LeafLayout) -> str:
+def _pictures(leaf: LeafLayout) -> tuple[_Picture, _Picture]:
     paper = _Paper(leaf)
-    pictures = _array_picture(paper) + _devices_picture(paper)
+    return _array_picture(paper), _devices_picture(paper)
+
+
+def _figure(leaf: LeafLayout) -> str:
+    array, devices = _pictures(leaf)
     size = f"{leaf.bytes_per_device:,} bytes"
     count = len(leaf.devices)
     where = f"each of {count} devices" if count > 1 else "one device"
     return (
         f'<figure class="shardbook-drawing">'
         f'<div role="img" aria-label="{html.escape(_describe(leaf))}">'
-        f"{pictures}</div>"
+        f"{array}{devices}</div>"
         f"<figcaption><code>{html.escape(_title(leaf))}</code>: "
         f"{leaf.shard_shape}, {size} on {where}</figcaption></figure>"
     )

@@ -1,6 +1,7 @@
 """What draw() shows, in pictures and in words."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import jax
@@ -14,6 +15,7 @@ from placed import MESHES, placed
 from shardbook import draw
 from shardbook.drawing import COLOURS
 
+PICTURE = Path(__file__).parents[2] / "docs/_static/sharded-kernel.svg"
 Region = tuple[tuple[int, int], ...]
 
 
@@ -126,6 +128,17 @@ def test_an_array_on_one_device_of_eight() -> None:
 
     assert len(coloured(devices)) == 1
     assert labels == [str(number) for number in range(8)]
+
+
+def test_the_picture_of_the_readme_is_drawn() -> None:
+    """The file is what draw() gives today, and says so in words."""
+    sharding = NamedSharding(MESHES[1], P(None, "model"))
+    kernel = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=sharding)
+    drawing = draw({"kernel": kernel})
+    picture = PICTURE.read_text("utf-8")
+
+    assert picture == drawing.svg()
+    assert ElementTree.fromstring(picture)[0].text == repr(drawing)
 
 
 def test_a_tree_has_a_picture_for_each_array() -> None:

@@ -120,10 +120,10 @@ def test_a_solution_stands_alone(name: str) -> None:
 
 
 def test_the_front_page_leads_everywhere() -> None:
-    """The front page has the table, the contents and the reference."""
+    """The front page has the map, the contents and the reference."""
     text = (ROOT / "docs" / "index.md").read_text("utf-8")
 
-    assert "```{problem-table}" in text
+    assert "```{problem-map}" in text
     assert "```{problem-contents}" in text
     assert "reference/index" in text
 
