@@ -47,7 +47,7 @@ def partitioned_kernel_shape(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        float32 ``(2,)``: ``[in_dim, features]``.
+        A float32 array, ``(2,)``, with ``[in_dim, features]``.
 
     Raises:
         TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no

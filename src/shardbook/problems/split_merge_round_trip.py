@@ -46,9 +46,9 @@ def split_merge_round_trip(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        float32 ``(3,)``: the sum of the first output, the sum of the
-        second, and the largest absolute difference of the two outputs,
-        which is 0.0 where they are finite.
+        A float32 array, ``(3,)``, with the sum of the first output, the
+        sum of the second, and the largest absolute difference of the two
+        outputs, which is 0.0 where they are finite.
 
     Raises:
         TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no

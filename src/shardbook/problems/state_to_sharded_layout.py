@@ -49,7 +49,7 @@ def state_to_sharded_layout(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        float32 ``(1,)``: the number of specs, ``[2.0]``.
+        A float32 array, ``(1,)``, with the number of specs, ``[2.0]``.
 
     Raises:
         TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no

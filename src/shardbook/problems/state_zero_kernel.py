@@ -47,8 +47,9 @@ def state_zero_kernel(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        float32 ``(..., features)``: ones, where ``x`` is finite. A NaN or
-        an infinity in a row of ``x`` makes that row NaN, as 0 * NaN is.
+        A float32 array, ``(..., features)``, of ones where ``x`` is
+        finite. A NaN or an infinity in a row of ``x`` makes that row NaN,
+        as 0 * NaN is.
 
     Raises:
         TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no

@@ -88,10 +88,11 @@ def tree_mode_shard_map(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        float32 ``(7,)``: the sum of the second step's output ``y``, which
-        is laid out as ``P(None, "model")``; ``y[0, -1]``; the sum of
-        ``colsum``; ``calls``; ``cols``; ``n_python``; and whether the
-        model has ``last`` now. The last four are 2, ``features``, 0, 0.
+        A float32 array, ``(7,)``, with the sum of the second step's output
+        ``y``, which is laid out as ``P(None, "model")``; ``y[0, -1]``; the
+        sum of ``colsum``; ``calls``; ``cols``; ``n_python``; and whether
+        the model has ``last`` now. The last four are 2, ``features``, 0
+        and 0.
 
     Raises:
         TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no
