@@ -42,7 +42,10 @@ def docs(session: nox.Session) -> None:
     options = parser.parse_args(session.posargs)
     if options.serve:
         install(session, "serve")
-        live = ("--watch", "src", "--watch", "conf.py", "--open-browser")
+        live = (
+            *("--watch", "src", "--watch", "conf.py", "--open-browser"),
+            *("--re-ignore", r"/(_build|__pycache__)/"),
+        )
         session.run("sphinx-autobuild", *SPHINX, *live, "docs", options.out)
         return
     install(session, "docs")
