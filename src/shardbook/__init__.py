@@ -1,16 +1,34 @@
 """See, and check, how the state of a Flax model is spread over devices."""
 
-from shardbook.communication import collectives
-from shardbook.drawing import Drawing, draw
-from shardbook.pitfalls import raises
-from shardbook.reporting import LeafLayout, TreeLayout, layout
+import importlib
+from typing import Any
 
-__all__ = [
-    "Drawing",
-    "LeafLayout",
-    "TreeLayout",
-    "collectives",
-    "draw",
-    "layout",
-    "raises",
-]
+# Where each public name is. They are imported when they are first used:
+# the command line answers before it would have imported jax.
+_HOMES = {
+    "Drawing": "drawing",
+    "LeafLayout": "reporting",
+    "TreeLayout": "reporting",
+    "Verdict": "verdicts",
+    "check": "notebook",
+    "collectives": "communication",
+    "draw": "drawing",
+    "layout": "reporting",
+    "raises": "pitfalls",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(
+            f"module 'shardbook' has no attribute {name!r}"
+        )
+    module = importlib.import_module(f"shardbook.{_HOMES[name]}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return __all__

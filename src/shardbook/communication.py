@@ -13,6 +13,11 @@ _COLLECTIVE = re.compile(
 )
 
 
+def count_collectives(program: str) -> dict[str, int]:
+    """Count the collectives in the text of a compiled program."""
+    return dict(sorted(Counter(_COLLECTIVE.findall(program)).items()))
+
+
 def collectives(
     function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> dict[str, int]:
@@ -34,5 +39,5 @@ def collectives(
     """
     if not hasattr(function, "lower"):
         function = jax.jit(function)
-    program = function.lower(*args, **kwargs).compile().as_text()
-    return dict(sorted(Counter(_COLLECTIVE.findall(program)).items()))
+    program = function.lower(*args, **kwargs).compile()
+    return count_collectives(program.as_text())

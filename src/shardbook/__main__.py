@@ -1,0 +1,5 @@
+"""``python -m shardbook`` is the command line."""
+
+from shardbook.cli import main
+
+main()

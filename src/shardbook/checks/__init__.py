@@ -1,0 +1,1 @@
+"""What a right answer to each problem must show."""

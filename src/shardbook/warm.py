@@ -1,0 +1,366 @@
+"""One process that has imported jax and flax, to fork others from.
+
+Most of the time that an attempt takes goes to these imports. The warm
+process pays for them once. It never asks for a device, so it can fork: each
+job runs in a fork of its own, which sets up its devices itself. A job may
+hang, die, print without end or leave processes behind. The warm process
+ends it, cleans up, and reports.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any
+
+import psutil
+
+# What no job should have to import.
+PRELOADED = (
+    "jax.numpy",
+    "flax.linen",
+    "flax.nnx",
+    "optax",
+    "shardbook.grading",
+)
+# Settings of the reader's that would change what jax and flax do.
+FOREIGN = ("JAX_", "XLA_", "FLAX_", "NNX_", "TF_", "PYTHON", "LIBTPU_")
+# How much of what a job printed is kept, from the end.
+KEPT = 4096
+BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    "from shardbook.warm import serve; serve(int(sys.argv[2]))"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    Attributes:
+        value: What the job returned, or ``None`` if it did not.
+        ending: ``"returned"``, or how it ended instead: ``"ran out of
+            time"``, ``"ended with exit status 3"``, ``"died of SIGSEGV"``.
+        output: The last of what it printed.
+        seconds: How long it took.
+    """
+
+    value: Any
+    ending: str
+    output: str
+    seconds: float
+
+
+class Warm:
+    """The warm process, seen from outside. A context manager."""
+
+    def __init__(self) -> None:
+        if not hasattr(os, "fork"):
+            raise OSError(
+                "grading needs os.fork, which this system lacks; on "
+                "Windows, use the Windows Subsystem for Linux"
+            )
+        ours, theirs = socket.socketpair()
+        # Neither the folder that we are in nor that of an attempt: a file
+        # called jax.py in it would be imported in the place of jax.
+        here = {
+            "",
+            os.getcwd(),
+            os.path.abspath(os.path.dirname(sys.argv[0])),
+        }
+        path = [entry for entry in sys.path if entry not in here]
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(FOREIGN)
+        }
+        environment["JAX_PLATFORMS"] = "cpu"
+        self._folder = tempfile.mkdtemp(prefix="shardbook-")
+        self._process = subprocess.Popen(
+            (
+                *(sys.executable, "-E", "-P", "-c", BOOT),
+                *(json.dumps(path), str(theirs.fileno())),
+            ),
+            cwd=self._folder,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            # Ctrl-C is for us; we tell it when to end.
+            start_new_session=True,
+        )
+        theirs.close()
+        self._link = Connection(ours.detach())
+
+    def __enter__(self) -> "Warm":
+        """Give the process itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process, and all that it started."""
+        self.close()
+
+    def close(self) -> None:
+        """End the process, and all that it started."""
+        self._link.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(
+        self,
+        target: str,
+        jobs: Sequence[Sequence[Any]],
+        *,
+        seconds: float,
+        megabytes: int,
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Run a function once for each job, some of them at a time.
+
+        Args:
+            target: The function, as ``"module:name"``. What it returns
+                must be what JSON can say.
+            jobs: The arguments of each call, in terms of JSON.
+            seconds: How long each job may take.
+            megabytes: How much memory each job may ask for, beyond what
+                the warm process has.
+
+        Yields:
+            The number of a job and its outcome, as they end.
+
+        Raises:
+            OSError: If the warm process itself is gone.
+        """
+        request = [target, list(jobs), seconds, megabytes]
+        try:
+            self._link.send_bytes(json.dumps(request).encode())
+            for _ in jobs:
+                number, outcome = json.loads(self._link.recv_bytes())
+                yield number, Outcome(**outcome)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise OSError(
+                "the process that grades came to an end; what it printed, "
+                "if anything, is above"
+            ) from None
+
+
+class _Job:
+    """A fork of the warm process, seen from there."""
+
+    def __init__(
+        self, number: int, call: tuple[str, list[Any]], megabytes: int
+    ) -> None:
+        self.number, self.started = number, time.monotonic()
+        self.value, self.returned = None, False
+        self.words, self.talks = b"", True
+        self.folder = tempfile.mkdtemp(dir=os.getcwd())
+        self.result, result = Pipe(duplex=False)
+        self.output, output = Pipe(duplex=False)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_job(call, self.folder, result, output, megabytes)
+        result.close()
+        output.close()
+
+    def read(self) -> bool:
+        """Take what the job has to say; tell whether it is done."""
+        # So many times at most: some never stop talking.
+        for _ in range(64):
+            if not self.talks or not self.output.poll():
+                break
+            words = os.read(self.output.fileno(), 1 << 16)
+            self.talks = bool(words)
+            self.words = (self.words + words)[-KEPT:]
+        if not self.result.poll():
+            return False
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            self.value = json.loads(self.result.recv_bytes(1 << 24))
+            self.returned = True
+        return True
+
+    def end(self, ending: str = "") -> Outcome:
+        """End the job and all its processes, and say how it went."""
+        seconds = time.monotonic() - self.started
+        family = []
+        with contextlib.suppress(psutil.Error):
+            family = psutil.Process(self.pid).children(recursive=True)
+        if not self.returned and not ending:
+            # It closed its end of the pipe, on its way out or not.
+            deadline = time.monotonic() + 0.5
+            while time.monotonic() < deadline:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    ending = _ending(os.waitstatus_to_exitcode(status))
+                    break
+                time.sleep(0.01)
+            else:
+                ending = "closed its files and went on"
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for member in family:
+            with contextlib.suppress(psutil.Error):
+                member.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self.read()
+        self.result.close()
+        self.output.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return Outcome(
+            self.value if not ending else None,
+            ending or "returned",
+            self.words.decode("utf-8", "replace"),
+            seconds,
+        )
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        return f"died of {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
+
+
+def _be_job(
+    call: tuple[str, list[Any]],
+    folder: str,
+    result: Connection,
+    output: Connection,
+    megabytes: int,
+) -> None:
+    """Do the work of a job, in its own process, and end that."""
+    status = 70
+    try:
+        os.setsid()
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        # The pipes of the warm process are none of the job's business.
+        kept = result.fileno()
+        os.closerange(3, kept)
+        os.closerange(kept + 1, 4096)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _limit_memory(megabytes)
+        module, _, name = call[0].partition(":")
+        value = getattr(importlib.import_module(module), name)(*call[1])
+        result.send_bytes(json.dumps(value).encode())
+        status = 0
+    except BaseException as error:
+        words = (
+            f"the grading itself failed: {type(error).__name__}: {error}"
+        )
+        os.write(1, words.encode())
+    finally:
+        # Without the clean-up of an ordinary end, for which threads that
+        # the job left behind would have to be waited for.
+        os._exit(status)
+
+
+def _limit_memory(megabytes: int) -> None:
+    import resource
+
+    used = psutil.Process().memory_info().vms
+    limit = used + megabytes * 2**20
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose own parent has ended.
+
+    So that a job can't leave a process behind by ending before it. Only
+    Linux has this; elsewhere such a process outlives the job.
+    """
+    if sys.platform == "linux":
+        pr_set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def _end_orphans(jobs: dict[int, _Job]) -> None:
+    for child in psutil.Process().children():
+        if child.pid not in {job.pid for job in jobs.values()}:
+            with contextlib.suppress(psutil.Error):
+                for each in (*child.children(recursive=True), child):
+                    each.kill()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child.pid, 0)
+
+
+def serve(descriptor: int) -> None:
+    """Be the warm process, until the other end of the link is closed."""
+    link = Connection(descriptor)
+    _adopt_orphans()
+    for name in PRELOADED:
+        importlib.import_module(name)
+    # What is there now is never to be looked at by the collector, which
+    # would copy the pages that forks share.
+    gc.freeze()
+    jobs: dict[int, _Job] = {}
+    try:
+        while True:
+            request = json.loads(link.recv_bytes())
+            _serve(link, jobs, *request)
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        pass
+    finally:
+        for job in jobs.values():
+            job.end()
+        jobs.clear()
+        _end_orphans(jobs)
+
+
+def _serve(
+    link: Connection,
+    jobs: dict[int, _Job],
+    target: str,
+    waiting: list[list[Any]],
+    seconds: float,
+    megabytes: int,
+) -> None:
+    """Run the jobs of one request, as many at a time as there are cores."""
+    queue = deque(enumerate(waiting))
+    while queue or jobs:
+        while queue and len(jobs) < (os.cpu_count() or 1):
+            number, arguments = queue.popleft()
+            jobs[number] = _Job(number, (target, arguments), megabytes)
+        first = min(job.started for job in jobs.values()) + seconds
+        pipes = [
+            pipe
+            for job in jobs.values()
+            for pipe in (job.result, job.output)
+            if pipe is job.result or job.talks
+        ]
+        ready = wait([link, *pipes], max(first - time.monotonic(), 0.01))
+        if link in ready:
+            # Nothing is sent while jobs run: the other end was closed.
+            raise EOFError
+        for job in list(jobs.values()):
+            outcome = None
+            if job.result in ready or job.output in ready:
+                outcome = job.end() if job.read() else None
+            late = time.monotonic() - job.started >= seconds
+            if outcome is None and late:
+                outcome = job.end(f"took more than {seconds:g} s")
+            if outcome is not None:
+                del jobs[job.number]
+                _end_orphans(jobs)
+                reply = [job.number, asdict(outcome)]
+                link.send_bytes(json.dumps(reply).encode())
