@@ -343,7 +343,7 @@ def _deprecated(attempt: Attempt) -> None:
 
 
 def grade(
-    problem: str, kind: str, source: str, name: str
+    problem: str, kind: str, source: str, name: str, devices: int = 8
 ) -> dict[str, Any]:
     """Grade an attempt; this process is its own, and ends with it.
 
@@ -352,12 +352,13 @@ def grade(
         kind: ``"file"``, or ``"pickle"`` for a function.
         source: The path of the file, or the pickled function in base 64.
         name: What to call it in the verdict.
+        devices: How many devices to grade it on, 2 or more.
 
     Returns:
         The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
     """
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", 8)
+    jax.config.update("jax_num_cpu_devices", devices)
     checks = importlib.import_module(f"shardbook.checks.{problem}")
     started = time.monotonic()
     verdict = Verdict(problem, name, "right")

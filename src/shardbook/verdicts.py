@@ -136,6 +136,7 @@ def verdicts_of(
     *,
     seconds: float,
     megabytes: int,
+    devices: int = 8,
 ) -> Iterator[tuple[int, Verdict]]:
     """Have attempts graded, each in a process of its own.
 
@@ -145,13 +146,14 @@ def verdicts_of(
             path or the pickled function, and what to call it.
         seconds: How long each may take.
         megabytes: How much memory each may ask for.
+        devices: How many devices to grade on.
 
     Yields:
         The number of an attempt and its verdict, as they are found.
     """
     outcomes = warm.run(
         "shardbook.grading:grade",
-        jobs,
+        [(*job, devices) for job in jobs],
         seconds=seconds,
         megabytes=megabytes,
     )
