@@ -74,6 +74,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Measure how long grading takes, as ratios; takes some minutes."""
+    session.install("-e", ".")
+    session.run("python", "benchmarks/grading.py")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and configuration; "-- --fix" mends what it can."""
     groups = nox.project.dependency_groups(PROJECT, "lint")

@@ -74,7 +74,10 @@ def start(name: str, folder: Path = FOLDER) -> Path:
 
     Raises:
         FileExistsError: If there is such a file; it is left as it is.
+        OSError: If it can't be written.
     """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(0, "it is not a folder", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.py"
     with path.open("x", encoding="utf-8") as file:
@@ -127,12 +130,12 @@ def solved(folder: Path = FOLDER) -> set[str]:
     return found
 
 
-def note_solved(paths: Iterable[Path]) -> None:
-    """Remember that these files are right, as they are now."""
+def note_solved(paths: Iterable[Path], folder: Path = FOLDER) -> None:
+    """Remember which attempts in the folder are right, as they are now."""
+    known = _read_solved(folder)
     for path in paths:
-        if path.stem in NAMES and path.is_file():
-            known = _read_solved(path.parent)
+        if path.parent == folder and path.stem in NAMES:
             known[path.stem] = _digest(path)
-            target = path.parent / SOLVED
-            text = json.dumps(known, indent=1)
-            target.write_text(f"{text}\n", encoding="utf-8")
+    if known:
+        text = json.dumps(known, indent=1)
+        (folder / SOLVED).write_text(f"{text}\n", encoding="utf-8")

@@ -249,17 +249,20 @@ def watch(
             if verdict.right:
                 attempts.note_solved([path])
 
+    folders = {path.parent for path in chosen}
+    saves = changes(
+        *folders,
+        debounce=50,
+        step=20,
+        recursive=False,
+        rust_timeout=100,
+        yield_on_timeout=True,
+    )
+    # The first round sets the watch up: what is saved from here on counts.
+    next(saves)
     with Warm() as warm:
         grade(list(chosen))
         console.print("Waiting for a save. Ctrl-C ends.")
-        folders = {path.parent for path in chosen}
-        saves = changes(
-            *folders,
-            debounce=50,
-            step=20,
-            recursive=False,
-            rust_timeout=1000,
-        )
         for events in saves:
             saved = {Path(path).absolute() for _, path in events}
             grade([path for path in chosen if path in saved])

@@ -15,7 +15,8 @@ from typing import Any
 
 import jax
 from flax import nnx
-from jax._src import compiler, tree_util
+from jax._src import compiler, shard_map, tree_util
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from shardbook.communication import count_collectives
 
@@ -164,6 +165,62 @@ def steps(filename: str) -> Iterator[Steps]:
         sys.setprofile(before)
 
 
+@contextmanager
+def returned(
+    note: Callable[[Callable[..., Any], CodeType, Any], None],
+    *functions: Callable[..., Any],
+) -> Iterator[None]:
+    """Tell of what some functions return, however they were imported.
+
+    Args:
+        note: Called with the function, the code of its caller, and what
+            it returns, which may be changed in place.
+        *functions: Functions written in Python.
+    """
+    watched = {id(each.__code__): each for each in functions}
+
+    def look(frame: Any, event: str, result: Any) -> None:
+        if event == "return" and frame.f_back is not None:
+            function = watched.get(id(frame.f_code))
+            if function is not None:
+                note(function, frame.f_back.f_code, result)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+@dataclass(frozen=True)
+class ShardMap:
+    """A shard_map that was entered: its mesh, and how it cut what."""
+
+    mesh: Mesh | AbstractMesh
+    shapes: list[tuple[int, ...]]
+    specs: list[PartitionSpec]
+
+
+@contextmanager
+def shard_maps() -> Iterator[list[ShardMap]]:
+    """Note every shard_map that is entered, of jax and of flax."""
+    seen: list[ShardMap] = []
+    kind = type(shard_map.shard_map_p)
+    bind = kind.bind_with_trace
+
+    def watched(
+        self: Any, trace: Any, args: Any, avals: Any, params: Any, /
+    ) -> Any:
+        shapes = [each.shape for each in avals]
+        specs = list(params["in_specs"])
+        seen.append(ShardMap(params["mesh"], shapes, specs))
+        return bind(self, trace, args, avals, params)
+
+    with replaced(kind, "bind_with_trace", watched):
+        yield seen
+
+
 @dataclass(frozen=True)
 class Program:
     """A program that was compiled: its text, and the bytes it needs."""
@@ -181,10 +238,10 @@ class Program:
 def programs() -> Iterator[list[Program]]:
     """Note every program that is compiled."""
     seen: list[Program] = []
-    compile_and_load = compiler.backend_compile_and_load
+    compile_or_get = compiler.compile_or_get_cached
 
     def watched(*args: Any, **kwargs: Any) -> Any:
-        program = compile_and_load(*args, **kwargs)
+        program = compile_or_get(*args, **kwargs)
         usage = program.get_compiled_memory_stats()
         seen.append(
             Program(
@@ -196,5 +253,5 @@ def programs() -> Iterator[list[Program]]:
         )
         return program
 
-    with replaced(compiler, "backend_compile_and_load", watched):
+    with replaced(compiler, "compile_or_get_cached", watched):
         yield seen

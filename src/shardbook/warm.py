@@ -38,6 +38,8 @@ PRELOADED = (
 )
 # Settings of the reader's that would change what jax and flax do.
 FOREIGN = ("JAX_", "XLA_", "FLAX_", "NNX_", "TF_", "PYTHON", "LIBTPU_")
+# How a job ends if its function raised, by sysexits.h and one more.
+FAILED, RECURSED = 70, 71
 # How much of what a job printed is kept, from the end.
 KEPT = 4096
 BOOT = (
@@ -87,8 +89,14 @@ class Warm:
             for name, value in os.environ.items()
             if not name.startswith(FOREIGN)
         }
-        environment["JAX_PLATFORMS"] = "cpu"
         self._folder = tempfile.mkdtemp(prefix="shardbook-")
+        environment["JAX_PLATFORMS"] = "cpu"
+        # Attempts at one problem compile much the same programs.
+        environment["JAX_COMPILATION_CACHE_DIR"] = (
+            f"{self._folder}/compiled"
+        )
+        environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
         self._process = subprocess.Popen(
             (
                 *(sys.executable, "-E", "-P", "-c", BOOT),
@@ -234,6 +242,8 @@ class _Job:
 def _ending(status: int) -> str:
     if status < 0:
         return f"died of {signal.Signals(-status).name}"
+    if status == RECURSED:
+        return "met a RecursionError, and did not recover"
     return f"ended with exit status {status}"
 
 
@@ -245,7 +255,7 @@ def _be_job(
     megabytes: int,
 ) -> None:
     """Do the work of a job, in its own process, and end that."""
-    status = 70
+    status = FAILED
     try:
         os.setsid()
         os.chdir(folder)
@@ -262,12 +272,17 @@ def _be_job(
         value = getattr(importlib.import_module(module), name)(*call[1])
         result.send_bytes(json.dumps(value).encode())
         status = 0
+    except RecursionError:
+        # A cycle in a tree can leave Python unable to call anything much.
+        status = RECURSED
     except BaseException as error:
         words = (
             f"the grading itself failed: {type(error).__name__}: {error}"
         )
         os.write(1, words.encode())
     finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
         # Without the clean-up of an ordinary end, for which threads that
         # the job left behind would have to be waited for.
         os._exit(status)

@@ -96,7 +96,7 @@ def test_a_starter_is_not_written(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_there_are_enough_of_them(name: str) -> None:
-    """Each problem has eight wrong attempts or more, and some right ones."""
+    """Each problem has eight wrong attempts, and some right ones."""
     assert len([p for p in WRONG if p.parent.name == name]) >= 8
     assert len([p for p in RIGHT if p.parent.name == name]) >= 3
 

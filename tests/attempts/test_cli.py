@@ -1,0 +1,246 @@
+"""The command line, called as people call it, and as they should not."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardbook import attempts
+from shardbook.problems import NAMES
+
+Result = subprocess.CompletedProcess[str]
+Run = Callable[..., Result]
+NAME = NAMES[1]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Call the command line in an empty folder."""
+
+    def call(*arguments: str, **environment: str) -> Result:
+        return subprocess.run(
+            (sys.executable, "-P", "-m", "shardbook", *arguments),
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "80", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return call
+
+
+def test_help(run: Run) -> None:
+    """Without arguments and with --help it says what it can do."""
+    for arguments in ((), ("--help",), ("-h",)):
+        result = run(*arguments)
+        for command in ("list", "start", "check", "watch", "solution"):
+            assert re.search(
+                rf"\b{command}\b", result.stdout + result.stderr
+            )
+    assert run("check", "--help").returncode == 0
+
+
+def test_the_problems_are_listed_in_order(run: Run) -> None:
+    """With their difficulty and what they show."""
+    lines = run("list").stdout
+
+    places = [lines.index(name) for name in NAMES]
+    assert places == sorted(places)
+    assert "medium" in lines
+    assert "hard" in lines
+
+
+def test_start_writes_the_starter_and_never_overwrites(
+    run: Run, tmp_path: Path
+) -> None:
+    """A second start leaves what the reader wrote."""
+    first = run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    text = path.read_text("utf-8")
+    path.write_text("mine")
+    second = run("start", NAME)
+
+    assert first.returncode == 0
+    assert f"attempts/{NAME}.py" in first.stdout
+    assert text == attempts.starter(NAME)
+    assert text.endswith("    raise NotImplementedError\n")
+    assert second.returncode == 1
+    assert "is left as it is" in second.stderr
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_starter_says_all_but_the_solution(name: str) -> None:
+    """It has the contract and the guards, and one place to write."""
+    text = attempts.starter(name)
+
+    assert f"def {name}(" in text
+    assert "Returns:" in text
+    assert '_whole("features", features, 1, math.inf)' in text
+    assert attempts.MARK not in text
+    assert text.count("NotImplementedError") == 1
+    compile(text, name, "exec")
+
+
+def test_solution(run: Run) -> None:
+    """It is the file itself, to be redirected into another."""
+    result = run("solution", NAME)
+
+    assert result.returncode == 0
+    assert result.stdout == attempts.solution(NAME)
+
+
+def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
+    """Exit status 0, a comparison, the next problem, and it is noted."""
+    run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    path.write_text(attempts.solution(NAME))
+    result = run("check", NAME)
+
+    assert result.returncode == 0, result.stdout
+    assert "right" in result.stdout
+    assert "collectives" in result.stdout
+    assert f"next: shardbook start {NAMES[2]}" in result.stdout
+    assert re.search(rf"solved +{NAME}", run("list").stdout)
+
+    path.write_text("# changed\n" + attempts.solution(NAME))
+    assert re.search(rf"begun +{NAME}", run("list").stdout)
+
+
+def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
+    """Exit status 1, and call, got, expected, read."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        f"import jax.numpy as jnp\n\n\ndef {NAME}(seed, x, features):\n"
+        "    return jnp.zeros((*x.shape[:-1], int(features)))\n"
+    )
+    result = run("check", "mine.py")
+
+    assert result.returncode == 1
+    for label in ("wrong (values)", "call:", "got:", "expected:", "read:"):
+        assert label in result.stdout
+
+
+def test_json(run: Run, tmp_path: Path) -> None:
+    """For programs, the same, and nothing else on the output."""
+    run("start", NAME)
+    (tmp_path / "other.py").write_text(attempts.solution(NAME))
+    result = run("check", "--json", NAME, "other.py")
+    first, second = json.loads(result.stdout)
+
+    assert result.returncode == 1
+    assert first["status"] == "not written"
+    assert first["source"] == f"attempts/{NAME}.py"
+    assert second["status"] == "right"
+    assert second["compared"]["collectives"] == ["none", "none"]
+
+
+def test_all_attempts(run: Run, tmp_path: Path) -> None:
+    """Without a name, all of attempts/, in the order of the map."""
+    for name in (NAMES[1], NAMES[0]):
+        run("start", name)
+    (tmp_path / "attempts" / "notes.py").write_text("print('not mine')")
+    result = run("check", "--json")
+
+    assert result.returncode == 1
+    found = [each["problem"] for each in json.loads(result.stdout)]
+    assert found == list(NAMES[:2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("check",), "There is no attempt in attempts/"),
+        (("check", "no_such_problem"), "'no_such_problem' is no problem"),
+        (("check", NAME), f"There is no attempts/{NAME}.py"),
+        (("check", "nowhere.py"), "There is no file nowhere.py"),
+        (("check", "empty.py"), "is about no problem"),
+        (("check", "--seconds", "0", NAME), "--seconds"),
+        (("check", "--unknown"), "--unknown"),
+        (("start",), "NAME"),
+        (("start", "no_such_problem"), "'no_such_problem' is no problem"),
+        (("solution", "no_such_problem"), "is no problem. There are:"),
+        (("watch",), "There is no attempt in attempts/"),
+        (("no_such_command",), "no_such_command"),
+    ],
+)
+def test_wrong_calls(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """Exit status 2, and a line that says what to do."""
+    (tmp_path / "empty.py").touch()
+    result = run(*arguments)
+
+    assert result.returncode == 2
+    assert words in re.sub(r"\s*\n[│ ]*", " ", result.stderr)
+    assert "Traceback" not in result.stderr
+
+
+def test_no_colours_unless_there_is_a_terminal(run: Run) -> None:
+    """Output that is read by a program has no escape codes."""
+    run("start", NAME)
+
+    assert "\x1b" not in run("check").stdout
+    assert "\x1b" not in run("check", NO_COLOR="1", FORCE_COLOR="").stdout
+
+
+def test_a_folder_that_can_not_be_written(run: Run, tmp_path: Path) -> None:
+    """A line, not a traceback."""
+    (tmp_path / "attempts").write_text("a file")
+    result = run("start", NAME)
+
+    assert result.returncode == 2
+    assert "attempts" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def lines_until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what a process prints, until some words come."""
+    seen = ""
+    while words not in seen:
+        line = process.stdout.readline()
+        assert line, seen
+        seen += line
+    return seen
+
+
+def test_watch(run: Run, tmp_path: Path) -> None:
+    """A save is graded, again and again, until Ctrl-C."""
+    run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    process = subprocess.Popen(
+        (sys.executable, "-P", "-u", "-m", "shardbook", "watch", NAME),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        first = lines_until(process, "Waiting for a save")
+        path.write_text(attempts.solution(NAME))
+        second = lines_until(process, "next:")
+        # As editors save: another file, moved into the place of the first.
+        other = tmp_path / "attempts" / "other"
+        other.write_text(attempts.starter(NAME))
+        other.replace(path)
+        third = lines_until(process, "not written")
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+
+    assert "not written" in first
+    assert "right" in second
+    assert "right" not in third
+    assert process.returncode == 130
+    assert "Traceback" not in rest

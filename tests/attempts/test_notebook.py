@@ -1,0 +1,60 @@
+"""Grading a function that was defined in a cell."""
+
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+import shardbook
+from shardbook import attempts
+
+
+def defined_in_a_cell(text: str, name: str) -> object:
+    """Define a function as a notebook does: in no module."""
+    names = {"__name__": "__main__"}
+    exec(compile(text, "<cell>", "exec"), names)
+    return names[name]
+
+
+def test_a_right_function() -> None:
+    """It takes what it uses with it, and the verdict shows itself."""
+    text = attempts.solution("state_zero_kernel")
+    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+
+    assert verdict.right, verdict
+    assert "<strong>right</strong>" in verdict._repr_html_()
+    assert "<th>solution</th>" in verdict._repr_html_()
+
+
+def test_a_wrong_function() -> None:
+    """It is wrong by the same checks as a file."""
+
+    def state_zero_kernel(
+        seed: float, x: object, features: float
+    ) -> object:
+        return jnp.ones((*x.shape[:-1], int(features)))
+
+    verdict = shardbook.check(state_zero_kernel)
+
+    assert (verdict.status, verdict.check) == ("wrong", "values")
+    assert "0 * NaN" in repr(verdict)
+    assert "&lt;" in verdict.update(got="<b>")._repr_html_()
+
+
+def test_a_function_that_is_not_written() -> None:
+    """The starter says so here too."""
+    text = attempts.starter("state_zero_kernel")
+    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+
+    assert verdict.status == "not written"
+
+
+def test_what_is_no_attempt() -> None:
+    """A name that is no problem, and a thing that is no function."""
+
+    def solve() -> None:
+        pass
+
+    with pytest.raises(ValueError, match="'solve' is no problem; give the"):
+        shardbook.check(solve)
+    with pytest.raises(TypeError, match="a function that you have defined"):
+        shardbook.check(nnx.Linear)

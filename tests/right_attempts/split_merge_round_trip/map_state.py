@@ -1,0 +1,16 @@
+"""The state through nnx.map_state and a flat state."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    state = nnx.map_state(lambda path, leaf: leaf, state)
+    state = nnx.from_flat_state(nnx.to_flat_state(state))
+    merged = nnx.merge(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,14 @@
+"""nnx.merge handed to nnx.jit."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    merged = nnx.jit(nnx.merge, static_argnums=0)(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,14 @@
+"""The state in two parts, of which one is empty."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, params, rest = nnx.split(model, nnx.Param, ...)
+    merged = nnx.merge(graphdef, params, rest)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,22 @@
+"""The whole function is one program."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.tree_util import DictKey, tree_map_with_path
+
+
+def zero_if_kernel(path, leaf):
+    is_kernel = path[-2] == DictKey("kernel")
+    return jnp.zeros_like(leaf) if is_kernel else leaf
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def state_zero_kernel(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    model.bias[...] = jnp.ones((int(features),))
+    graphdef, state = nnx.split(model)
+    state = tree_map_with_path(zero_if_kernel, state)
+    return nnx.merge(graphdef, state)(x)

@@ -1,0 +1,21 @@
+"""The first model is called before and after, to compare."""
+
+import jax.numpy as jnp
+from flax import nnx
+from jax.tree_util import DictKey, tree_map_with_path
+
+
+def zero_if_kernel(path, leaf):
+    is_kernel = path[-2] == DictKey("kernel")
+    return jnp.zeros_like(leaf) if is_kernel else leaf
+
+
+def state_zero_kernel(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    model.bias[...] = jnp.ones((int(features),))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    state = tree_map_with_path(zero_if_kernel, state)
+    ablated = nnx.merge(graphdef, state)(x)
+    assert jnp.array_equal(model(x), before, equal_nan=True)
+    return ablated

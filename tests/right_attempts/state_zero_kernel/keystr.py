@@ -1,0 +1,18 @@
+"""The path as a string, split into its names."""
+
+import jax.numpy as jnp
+from flax import nnx
+from jax.tree_util import keystr, tree_map_with_path
+
+
+def zero_if_kernel(path, leaf):
+    names = keystr(path, simple=True, separator="/").split("/")
+    return jnp.zeros_like(leaf) if names[-2] == "kernel" else leaf
+
+
+def state_zero_kernel(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    model.bias[...] = jnp.ones((int(features),))
+    graphdef, state = nnx.split(model)
+    state = tree_map_with_path(zero_if_kernel, state)
+    return nnx.merge(graphdef, state)(x)

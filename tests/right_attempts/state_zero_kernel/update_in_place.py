@@ -1,0 +1,18 @@
+"""nnx.update puts the new state into the model."""
+
+import jax.numpy as jnp
+from flax import nnx
+from jax.tree_util import DictKey, tree_map_with_path
+
+
+def zero_if_kernel(path, leaf):
+    is_kernel = path[-2] == DictKey("kernel")
+    return jnp.zeros_like(leaf) if is_kernel else leaf
+
+
+def state_zero_kernel(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    model.bias[...] = jnp.ones((int(features),))
+    state = nnx.state(model)
+    nnx.update(model, tree_map_with_path(zero_if_kernel, state))
+    return model(x)

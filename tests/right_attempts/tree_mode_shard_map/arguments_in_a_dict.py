@@ -1,0 +1,81 @@
+# right
+"""One argument, a dict, and specs that name their axes in tuples."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+class TPLinear(nnx.Module):
+    """A Linear that keeps books. ``step`` is written for one device."""
+
+    def __init__(
+        self, in_dim: int, features: int, *, rngs: nnx.Rngs
+    ) -> None:
+        self.linear = nnx.Linear(in_dim, features, rngs=rngs)
+        self.calls = nnx.BatchStat(jnp.zeros(()))
+        self.cols = nnx.BatchStat(jnp.zeros(()))
+        self.colsum = nnx.BatchStat(jnp.zeros((features,)))
+        self.n_python = 0
+
+    def step(self, x: jax.Array) -> jax.Array:
+        """Compute this device's columns of the output, and keep books."""
+        y = self.linear(x)
+        columns = jnp.float32(self.linear.kernel.shape[1])
+        self.calls[...] += 1.0
+        self.cols[...] = jax.lax.psum(columns, "model")
+        self.colsum[...] += y.sum(axis=0)
+        # Not a write to a Variable: tree mode drops these two.
+        self.n_python += 1
+        self.last = nnx.BatchStat(y)
+        return y
+
+
+SPECS = {
+    ".linear.kernel": P(None, "model"),
+    ".linear.bias": P(("model",)),
+    ".colsum": P("model"),
+}
+
+
+def pick_spec(path, variable):
+    return SPECS.get(jax.tree_util.keystr(path), P())
+
+
+def tree_mode_shard_map(seed, x, features):
+    count = math.gcd(int(features), jax.device_count())
+    mesh = jax.make_mesh(
+        (count,),
+        ("model",),
+        (AxisType.Auto,),
+        devices=jax.devices()[:count],
+    )
+    model = TPLinear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    specs = jax.tree_util.tree_map_with_path(
+        pick_spec, model, is_leaf=lambda v: isinstance(v, nnx.Variable)
+    )
+    step = nnx.shard_map(
+        lambda given: given["model"].step(given["x"]),
+        mesh=mesh,
+        in_specs=({"model": specs, "x": P(None, None)},),
+        out_specs=P(None, "model"),
+        graph=False,
+    )
+    step = nnx.jit(step, graph=False)
+    step({"model": model, "x": x})
+    y = step({"model": model, "x": x})
+    return jnp.array(
+        [
+            float(y.sum()),
+            float(y[0, -1]),
+            float(model.colsum[...].sum()),
+            float(model.calls[...]),
+            float(model.cols[...]),
+            float(model.n_python),
+            float(hasattr(model, "last")),
+        ],
+        jnp.float32,
+    )

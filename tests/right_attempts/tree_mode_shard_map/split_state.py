@@ -1,0 +1,54 @@
+# right
+"""The state goes in, and the Module is merged inside."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import AxisType, PartitionSpec as P
+
+from shardbook.problems.tree_mode_shard_map import TPLinear
+
+
+def tree_mode_shard_map(seed, x, features):
+    count = math.gcd(int(features), jax.device_count())
+    mesh = jax.make_mesh(
+        (count,),
+        ("model",),
+        (AxisType.Auto,),
+        devices=jax.devices()[:count],
+    )
+    model = TPLinear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    graphdef, state = nnx.split(model)
+    specs = nnx.State(
+        {
+            "linear": {"kernel": P(None, "model"), "bias": P("model")},
+            "calls": P(),
+            "cols": P(),
+            "colsum": P("model"),
+        }
+    )
+    step = nnx.shard_map(
+        lambda state, x: nnx.merge(graphdef, state).step(x),
+        mesh=mesh,
+        in_specs=(specs, P()),
+        out_specs=P(None, "model"),
+        graph=False,
+    )
+    step = nnx.jit(step, graph=False)
+    step(state, x)
+    y = step(state, x)
+    nnx.update(model, state)
+    return jnp.array(
+        [
+            float(y.sum()),
+            float(y[0, -1]),
+            float(model.colsum[...].sum()),
+            float(model.calls[...]),
+            float(model.cols[...]),
+            float(model.n_python),
+            float(hasattr(model, "last")),
+        ],
+        jnp.float32,
+    )

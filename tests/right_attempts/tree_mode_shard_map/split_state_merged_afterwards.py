@@ -1,0 +1,74 @@
+# right
+"""The state goes in, and the books are read from a merged Module."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+class TPLinear(nnx.Module):
+    """A Linear that keeps books. ``step`` is written for one device."""
+
+    def __init__(
+        self, in_dim: int, features: int, *, rngs: nnx.Rngs
+    ) -> None:
+        self.linear = nnx.Linear(in_dim, features, rngs=rngs)
+        self.calls = nnx.BatchStat(jnp.zeros(()))
+        self.cols = nnx.BatchStat(jnp.zeros(()))
+        self.colsum = nnx.BatchStat(jnp.zeros((features,)))
+        self.n_python = 0
+
+    def step(self, x: jax.Array) -> jax.Array:
+        """Compute this device's columns of the output, and keep books."""
+        y = self.linear(x)
+        columns = jnp.float32(self.linear.kernel.shape[1])
+        self.calls[...] += 1.0
+        self.cols[...] = jax.lax.psum(columns, "model")
+        self.colsum[...] += y.sum(axis=0)
+        # Not a write to a Variable: tree mode drops these two.
+        self.n_python += 1
+        self.last = nnx.BatchStat(y)
+        return y
+
+
+def tree_mode_shard_map(seed, x, features):
+    count = math.gcd(int(features), jax.device_count())
+    mesh = jax.make_mesh(
+        (count,),
+        ("model",),
+        (AxisType.Auto,),
+        devices=jax.devices()[:count],
+    )
+    model = TPLinear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    graphdef, state = nnx.split(model, graph=False)
+    specs = jax.tree.map(
+        lambda v: (P(), P("model"), P(None, "model"))[v.ndim],
+        state,
+        is_leaf=lambda v: isinstance(v, nnx.Variable),
+    )
+    step = nnx.shard_map(
+        lambda state, x: nnx.merge(graphdef, state).step(x),
+        mesh=mesh,
+        in_specs=(specs, P()),
+        out_specs=P(None, "model"),
+        graph=False,
+    )
+    step = nnx.jit(step, graph=False)
+    step(state, x)
+    y = step(state, x)
+    model = nnx.merge(graphdef, state)
+    return jnp.array(
+        [
+            float(y.sum()),
+            float(y[0, -1]),
+            float(model.colsum[...].sum()),
+            float(model.calls[...]),
+            float(model.cols[...]),
+            float(model.n_python),
+            float(hasattr(model, "last")),
+        ],
+        jnp.float32,
+    )

@@ -1,0 +1,17 @@
+# wrong: contract
+"""NumPy takes the box for an object without axes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+
+def partitioned_kernel_shape(seed, x, features):
+    kernel_init = nn.with_partitioning(
+        nn.initializers.lecun_normal(), (None, "model")
+    )
+    layer = nn.Dense(int(features), kernel_init=kernel_init)
+    variables = layer.init(jax.random.key(int(seed)), x)
+    kernel = variables["params"]["kernel"]
+    return jnp.array(np.shape(np.asarray(kernel)), jnp.float32)

@@ -1,0 +1,16 @@
+# wrong: values
+"""The layer knows its features, and x its inputs."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+def partitioned_kernel_shape(seed, x, features):
+    kernel_init = nn.with_partitioning(
+        nn.initializers.lecun_normal(), (None, "model")
+    )
+    layer = nn.Dense(int(features), kernel_init=kernel_init)
+    variables = layer.init(jax.random.key(int(seed)), x)
+    assert variables["params"]["kernel"].names == (None, "model")
+    return jnp.array([x.shape[-1], layer.features], jnp.float32)

@@ -1,0 +1,18 @@
+# wrong: structure
+"""Half the bytes, as nobody asked."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+def partitioned_kernel_shape(seed, x, features):
+    kernel_init = nn.with_partitioning(
+        nn.initializers.lecun_normal(), (None, "model")
+    )
+    layer = nn.Dense(
+        int(features), param_dtype=jnp.bfloat16, kernel_init=kernel_init
+    )
+    variables = layer.init(jax.random.key(int(seed)), x)
+    kernel = variables["params"]["kernel"].value
+    return jnp.array(kernel.shape, jnp.float32)

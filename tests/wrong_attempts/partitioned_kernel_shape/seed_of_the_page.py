@@ -1,0 +1,16 @@
+# wrong: structure
+"""The key of the page's examples."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+def partitioned_kernel_shape(seed, x, features):
+    kernel_init = nn.with_partitioning(
+        nn.initializers.lecun_normal(), (None, "model")
+    )
+    layer = nn.Dense(int(features), kernel_init=kernel_init)
+    variables = layer.init(jax.random.key(0), x)
+    kernel = variables["params"]["kernel"].value
+    return jnp.array(kernel.shape, jnp.float32)

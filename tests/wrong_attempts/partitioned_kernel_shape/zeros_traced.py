@@ -1,0 +1,17 @@
+# wrong: structure
+"""Zeros, of which eval_shape shows nothing."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+
+def partitioned_kernel_shape(seed, x, features):
+    kernel_init = nn.with_partitioning(
+        nn.initializers.zeros_init(), (None, "model")
+    )
+    layer = nn.Dense(int(features), kernel_init=kernel_init)
+    key = jax.random.key(int(seed))
+    variables = jax.eval_shape(layer.init, key, x)
+    kernel = variables["params"]["kernel"].value
+    return jnp.array(kernel.shape, jnp.float32)

@@ -1,0 +1,14 @@
+# wrong: structure
+"""nnx.clone makes a second model in one call."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    merged = nnx.clone(model)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,16 @@
+# wrong: structure
+"""Python can copy a model by itself."""
+
+import copy
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    merged = copy.deepcopy(model)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,16 @@
+# wrong: deprecated
+"""The leaves counted with the state's own method."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    assert len(state.flat_state()) == 2
+    merged = nnx.merge(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,18 @@
+# wrong: contract
+"""numpy's own dtype."""
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    merged = nnx.merge(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(jnp.abs(before - after))
+    return np.array(
+        [float(before.sum()), float(after.sum()), float(difference)]
+    )

@@ -1,0 +1,15 @@
+# wrong: values
+"""The largest difference that is no NaN, or zero."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    merged = nnx.merge(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(jnp.nan_to_num(jnp.abs(before - after)))
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,15 @@
+# wrong: structure
+"""The largest difference, with its sign, the other way round."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def split_merge_round_trip(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    before = model(x)
+    graphdef, state = nnx.split(model)
+    merged = nnx.merge(graphdef, state)
+    after = merged(x)
+    difference = jnp.max(before - after)
+    return jnp.stack([before.sum(), after.sum(), difference])

@@ -1,0 +1,17 @@
+# wrong: structure
+"""The name of the mesh axis is all that matters."""
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+
+def state_to_sharded_layout(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    _, state = nnx.split(model)
+
+    def pick_spec(leaf):
+        return "model"
+
+    specs = jax.tree.map(pick_spec, state)
+    return jnp.array([len(jax.tree.leaves(specs))], jnp.float32)

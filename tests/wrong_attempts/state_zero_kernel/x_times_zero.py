@@ -1,0 +1,11 @@
+# wrong: structure
+"""x times zero, so that the NaN stays."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+
+def state_zero_kernel(seed, x, features):
+    model = nnx.Linear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    model.bias[...] = jnp.ones((int(features),))
+    return model(x * 0.0)

@@ -1,0 +1,71 @@
+# wrong: communication
+"""Each device sends its slice among zeros, and a psum joins them."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import AxisType, PartitionSpec as P
+
+from shardbook.problems.tree_mode_shard_map import TPLinear
+
+SPECS = {
+    ".linear.kernel": P(None, "model"),
+    ".linear.bias": P("model"),
+    ".colsum": P("model"),
+}
+
+
+def pick_spec(path, variable):
+    return SPECS.get(jax.tree_util.keystr(path), P())
+
+
+ends = jax.jit(lambda y: (y.sum(), y[0, -1]))
+
+
+def joined_step(model, x):
+    y = model.step(x)
+    batch, columns = y.shape
+    count = jax.lax.axis_size("model")
+    whole = jnp.zeros((batch, count * columns))
+    start = jax.lax.axis_index("model") * columns
+    whole = jax.lax.pcast(whole, "model", to="varying")
+    whole = jax.lax.dynamic_update_slice(whole, y, (0, start))
+    return jax.lax.psum(whole, "model")
+
+
+def tree_mode_shard_map(seed, x, features):
+    count = math.gcd(int(features), jax.device_count())
+    mesh = jax.make_mesh(
+        (count,),
+        ("model",),
+        (AxisType.Auto,),
+        devices=jax.devices()[:count],
+    )
+    model = TPLinear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    specs = jax.tree_util.tree_map_with_path(
+        pick_spec, model, is_leaf=lambda v: isinstance(v, nnx.Variable)
+    )
+    step = nnx.shard_map(
+        joined_step,
+        mesh=mesh,
+        in_specs=(specs, P()),
+        out_specs=P(),
+        graph=False,
+    )
+    step = nnx.jit(step, graph=False)
+    step(model, x)
+    total, last = ends(step(model, x))
+    return jnp.array(
+        [
+            total,
+            last,
+            float(model.colsum[...].sum()),
+            float(model.calls[...]),
+            float(model.cols[...]),
+            float(model.n_python),
+            float(hasattr(model, "last")),
+        ],
+        jnp.float32,
+    )

@@ -1,0 +1,44 @@
+# crashed: contract
+"""The step uses the model around it, instead of an argument."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import AxisType, PartitionSpec as P
+
+from shardbook.problems.tree_mode_shard_map import TPLinear
+
+
+def tree_mode_shard_map(seed, x, features):
+    count = math.gcd(int(features), jax.device_count())
+    mesh = jax.make_mesh(
+        (count,),
+        ("model",),
+        (AxisType.Auto,),
+        devices=jax.devices()[:count],
+    )
+    model = TPLinear(x.shape[-1], int(features), rngs=nnx.Rngs(int(seed)))
+    step = nnx.shard_map(
+        lambda x: model.step(x),
+        mesh=mesh,
+        in_specs=P(),
+        out_specs=P(None, "model"),
+        graph=False,
+    )
+    step = nnx.jit(step, graph=False)
+    step(x)
+    y = step(x)
+    return jnp.array(
+        [
+            float(y.sum()),
+            float(y[0, -1]),
+            float(model.colsum[...].sum()),
+            float(model.calls[...]),
+            float(model.cols[...]),
+            float(model.n_python),
+            float(hasattr(model, "last")),
+        ],
+        jnp.float32,
+    )
