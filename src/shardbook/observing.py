@@ -80,8 +80,11 @@ def linears(
         seen.built.append(self)
 
     def watched_call(self: nnx.Linear, x: jax.Array, *rest: Any) -> Any:
-        kernel = self.kernel.get_value()
-        bias = self.bias.get_value() if self.bias is not None else None
+        # An attempt may have put an array in the place of a Param.
+        kernel, bias = (
+            held.get_value() if isinstance(held, nnx.Variable) else held
+            for held in (self.kernel, self.bias)
+        )
         y = call(self, x, *rest)
         if output:
             y = output(self, y)
