@@ -102,7 +102,13 @@ class Verdict:
                 yield Text(f"  {name:22} {yours:>14} {ours:>14}")
 
     def __repr__(self) -> str:
-        console = Console(width=79, no_color=True, highlight=False)
+        console = Console(
+            width=79,
+            color_system=None,
+            force_terminal=False,
+            force_jupyter=False,
+            highlight=False,
+        )
         with console.capture() as capture:
             console.print(self)
         return capture.get().rstrip()

@@ -76,14 +76,12 @@ class Warm:
                 "Windows, use the Windows Subsystem for Linux"
             )
         ours, theirs = socket.socketpair()
-        # Neither the folder that we are in nor that of an attempt: a file
-        # called jax.py in it would be imported in the place of jax.
-        here = {
-            "",
-            os.getcwd(),
-            os.path.abspath(os.path.dirname(sys.argv[0])),
-        }
+        # Not the folder that we are in: a file called jax.py in it would be
+        # imported in the place of jax. That of the program comes last.
+        here = {"", ".", os.getcwd()}
+        program = os.path.abspath(os.path.dirname(sys.argv[0]))
         path = [entry for entry in sys.path if entry not in here]
+        path.sort(key=lambda entry: entry == program)
         environment = {
             name: value
             for name, value in os.environ.items()

@@ -1,8 +1,10 @@
 """Grading a function that was defined in a cell."""
 
 import jax.numpy as jnp
+import nbclient
 import pytest
 from flax import nnx
+from nbformat import v4 as notebook
 
 import shardbook
 from shardbook import attempts
@@ -58,3 +60,23 @@ def test_what_is_no_attempt() -> None:
         shardbook.check(solve)
     with pytest.raises(TypeError, match="a function that you have defined"):
         shardbook.check(nnx.Linear)
+
+
+def test_in_a_real_notebook() -> None:
+    """A cell with the function, and one that shows the verdict."""
+    name = "state_zero_kernel"
+    cells = [
+        attempts.solution(name),
+        f"import shardbook\nshardbook.check({name})",
+    ]
+    book = notebook.new_notebook(
+        cells=[notebook.new_code_cell(cell) for cell in cells]
+    )
+    nbclient.NotebookClient(
+        book, timeout=120, kernel_name="python3"
+    ).execute()
+    (output,) = book.cells[1].outputs
+
+    assert "<strong>right</strong>" in output["data"]["text/html"]
+    assert "right" in output["data"]["text/plain"]
+    assert "\x1b" not in output["data"]["text/plain"]
