@@ -31,7 +31,7 @@ def _console(*, error: bool = False) -> Console:
 
 def _fail(message: str) -> typer.Exit:
     """Say what is wrong with the call, and give what ends it."""
-    _console(error=True).print(message, markup=False)
+    _console(error=True).print(message, markup=False, soft_wrap=True)
     return typer.Exit(2)
 
 
@@ -100,6 +100,7 @@ def start(name: Name) -> None:
         f"Wrote {path}. Write your code in the place of its last line,\n"
         f"then: shardbook check {name}",
         markup=False,
+        soft_wrap=True,
     )
 
 

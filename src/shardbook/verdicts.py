@@ -92,7 +92,7 @@ class Verdict:
             first = f"bold {style}" if number == 0 else "bold"
             yield Text.assemble(
                 "  ",
-                (f"{label}:", first),
+                (f"{label}:" if words else label, first),
                 " " if "\n" not in words else "\n",
                 words if "\n" not in words else _indented(words),
             )
