@@ -27,6 +27,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from shardbook import observing
+from shardbook.drawing import draw
 from shardbook.verdicts import Verdict
 
 LARGEST_FILE = 2**20
@@ -74,6 +75,20 @@ def show(value: Any) -> str:
             return f"{kind} {np.asarray(value)}"
     text = repr(value)
     return text if len(text) < 400 else f"{text[:400]} ..."
+
+
+def who_holds(array: Any) -> str:
+    """Say which device holds which slice of an array."""
+    if isinstance(array, jax.Array | jax.ShapeDtypeStruct):
+        return repr(draw(array))
+    kind = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    return f"{kind} in NumPy, on no device"
+
+
+def would_hold(shape: tuple[int, ...], sharding: Any) -> str:
+    """Say which device would hold which slice of a float32 array."""
+    dtype = jnp.float32
+    return who_holds(jax.ShapeDtypeStruct(shape, dtype, sharding=sharding))
 
 
 def sample(*shape: int, seed: int = 0) -> jax.Array:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 from shardbook.warm import Warm
@@ -88,7 +89,12 @@ class Verdict:
         yield Text.assemble(
             (self.problem, "bold"), "  ", (self.source, "dim")
         )
+        beside = "\n" in self.got and "\n" in self.expected
         for number, (label, words) in enumerate(self._lines()):
+            if beside and label in ("got", "expected"):
+                if label == "got":
+                    yield self._beside()
+                continue
             first = f"bold {style}" if number == 0 else "bold"
             yield Text.assemble(
                 "  ",
@@ -100,6 +106,14 @@ class Verdict:
             yield Text(f"  {'':22} {'yours':>14} {'solution':>14}", "bold")
             for name, (yours, ours) in self.compared.items():
                 yield Text(f"  {name:22} {yours:>14} {ours:>14}")
+
+    def _beside(self) -> Table:
+        """Put what came back beside what was expected."""
+        table = Table(box=None, padding=(0, 2), show_edge=False)
+        for label in ("got", "expected"):
+            table.add_column(f"{label}:", header_style="bold")
+        table.add_row(Text(self.got), Text(self.expected))
+        return table
 
     def __repr__(self) -> str:
         console = Console(

@@ -89,10 +89,9 @@ class Warm:
         }
         self._folder = tempfile.mkdtemp(prefix="shardbook-")
         environment["JAX_PLATFORMS"] = "cpu"
-        # Attempts at one problem compile much the same programs.
-        environment["JAX_COMPILATION_CACHE_DIR"] = (
-            f"{self._folder}/compiled"
-        )
+        # Attempts at one problem compile much the same programs, today
+        # and tomorrow.
+        environment["JAX_COMPILATION_CACHE_DIR"] = _cache(self._folder)
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
         self._process = subprocess.Popen(
@@ -163,6 +162,17 @@ class Warm:
                 "the process that grades came to an end; what it printed, "
                 "if anything, is above"
             ) from None
+
+
+def _cache(folder: str) -> str:
+    """Find a place to keep compiled programs: the user's, or a folder."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
+        "~/.cache"
+    )
+    path = os.path.join(home, "shardbook")
+    with contextlib.suppress(OSError):
+        os.makedirs(path, exist_ok=True)
+    return path if os.access(path, os.W_OK) else os.path.join(folder, "c")
 
 
 class _Job:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import observing
 from shardbook.grading import (
@@ -21,6 +21,7 @@ from shardbook.grading import (
     mesh_of,
     sample,
     show,
+    would_hold,
 )
 
 EXAMPLE = (0.0, sample(4, 16), 64.0)
@@ -270,9 +271,8 @@ def same(got: Any, expected: jax.Array) -> bool:
 def placement(attempt: Attempt) -> None:
     """The names put a slice of the columns on each device."""
     mesh, x, features = mesh_of(), sample(3, 8), 32
-    expected = (
-        f"{(8, features // mesh.size)} on each of {mesh.size} devices"
-    )
+    cut = NamedSharding(mesh, P(None, "model"))
+    expected = would_hold((8, features), cut)
     for kernel in boxed_kernels(attempt, 2, x, features):
         got = {
             name: layout_on(mesh, name, stored)
@@ -291,7 +291,7 @@ def layout_on(mesh: Mesh, name: str, stored: Any) -> str:
     """Say what each device would hold of a parameter."""
     try:
         sharding = nn.get_sharding(stored, mesh)
-        shard = sharding.shard_shape(opened(stored).shape)
+        held = would_hold(opened(stored).shape, sharding)
     # Also of jax's own kinds, by what is wrong with the names.
     except Exception as error:
         known = all(each in NAMES["kernel"] for each in stored.names)
@@ -302,7 +302,7 @@ def layout_on(mesh: Mesh, name: str, stored: Any) -> str:
             expected='one None or "model" for each axis, "model" once',
             read="The API" if known else "A name that is no axis",
         ) from None
-    return f"{shard} on each of {mesh.size} devices"
+    return held
 
 
 CHECKS = (contract, values, structure, placement)

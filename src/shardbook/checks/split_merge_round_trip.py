@@ -17,7 +17,16 @@ from flax.nnx.graphlib import MergeContext, SplitContext
 from jax.sharding import NamedSharding, PartitionSpec as P, Sharding
 
 from shardbook import observing
-from shardbook.grading import Attempt, Crashed, Wrong, mesh_of, sample, show
+from shardbook.grading import (
+    Attempt,
+    Crashed,
+    Wrong,
+    mesh_of,
+    sample,
+    show,
+    who_holds,
+    would_hold,
+)
 
 EXAMPLE = (0.0, sample(16), 64.0)
 # Biases for a merged Linear, where that of the model is all ones. The
@@ -169,13 +178,13 @@ def placement(attempt: Attempt) -> None:
                 note = partial(note_whole, name)
                 jax.debug.inspect_array_sharding(array, callback=note)
             elif not _lies(array, sharding):
-                lost.append((name, _where(array)))
+                lost.append((name, who_holds(array)))
         return y
 
     def note_whole(name: str, sharding: Sharding) -> None:
         # Only the compiler knows, and it gives vmap's axes too.
         if sharding.is_fully_replicated:
-            lost.append((name, "not cut"))
+            lost.append((name, "each device holds all of it"))
 
     given = f"where Linear is cut over {mesh.size} devices"
     with _linears(init=place, output=look) as seen:
@@ -191,9 +200,8 @@ def placement(attempt: Attempt) -> None:
         shape = (8, 32) if name == "kernel" else (32,)
         raise Wrong(
             f"the {name} lost its layout: a round trip moves no array",
-            got=f"{name}: {where}",
-            expected=f"{name}: {sharding.shard_shape(shape)} on each of "
-            f"{mesh.size} devices",
+            got=where,
+            expected=would_hold(shape, sharding),
             read="On eight devices",
         )
 
@@ -203,17 +211,6 @@ def _lies(array: Any, sharding: NamedSharding) -> bool:
     found = getattr(array, "sharding", None)
     return found is not None and found.is_equivalent_to(
         sharding, array.ndim
-    )
-
-
-def _where(array: Any) -> str:
-    """Say in a line where an array lies."""
-    if not isinstance(array, jax.Array):
-        return f"a {type(array).__name__}, not on any device"
-    shard = array.sharding.shard_shape(array.shape)
-    count = len(array.sharding.device_set)
-    return f"{shard} on " + (
-        f"each of {count} devices" if count > 1 else "one device"
     )
 
 

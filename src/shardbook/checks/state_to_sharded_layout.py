@@ -20,6 +20,7 @@ from shardbook.grading import (
     mesh_of,
     sample,
     show,
+    would_hold,
 )
 
 EXAMPLE = (0.0, sample(4, 8), 8.0)
@@ -162,8 +163,8 @@ def _insist_on_layout(
             expected, _ = _cut(mesh, SPECS[name], name, shape)
             raise Wrong(
                 f'a {name} is cut over "model" by {axis}',
-                got=f"{name} {shape} by {got}",
-                expected=f"{name} {shape} by {expected}",
+                got=got,
+                expected=expected,
                 read=NOT_ALWAYS if given else read,
             )
 
@@ -177,11 +178,11 @@ def _cut(
         sharding = NamedSharding(mesh, spec)
         # This insists on a spec that has no more axes than the array.
         jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
-        shard = sharding.shard_shape(shape)
+        held = would_hold(shape, sharding)
     except Exception as error:  # jax's own for axes named twice.
         return f"{spec}: {str(error).splitlines()[0]}", False
     same = sharding.is_equivalent_to(right, len(shape))
-    return f"{spec}: {shard} on each of {mesh.size} devices", same
+    return held, same
 
 
 def _specs(

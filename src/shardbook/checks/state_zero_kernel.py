@@ -17,7 +17,14 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import observing
-from shardbook.grading import Attempt, Wrong, mesh_of, sample, show
+from shardbook.grading import (
+    Attempt,
+    Wrong,
+    mesh_of,
+    sample,
+    show,
+    who_holds,
+)
 
 EXAMPLE = (0.0, sample(3, 4), 16.0)
 
@@ -108,11 +115,11 @@ def placement(attempt: Attempt) -> None:
     )
     held = {"kernel": call.kernel, "bias": call.bias}
     for name, array in before.items():
-        if layout_of(held[name]) != layout_of(array):
+        if who_holds(held[name]) != who_holds(array):
             raise Wrong(
                 f"the {name} lost its layout or its dtype",
-                got=layout_of(held[name]),
-                expected=layout_of(array),
+                got=who_holds(held[name]),
+                expected=who_holds(array),
                 read="Zeros of the right shape"
                 if name == "kernel"
                 else "A new value instead of a new content",
@@ -224,16 +231,6 @@ def insist_on_others(
             expected=f"{name} {show(expected)}",
             read=read,
         )
-
-
-def layout_of(array: jax.Array | np.ndarray) -> str:
-    """Say in a line where an array lies, and of what dtype it is."""
-    if not isinstance(array, jax.Array):
-        return f"{array.dtype} {array.shape}, a NumPy array on the host"
-    shard = array.sharding.shard_shape(array.shape)
-    devices = len(array.sharding.device_set)
-    where = f"each of {devices} devices" if devices > 1 else "one device"
-    return f"{array.dtype} {shard} on {where}"
 
 
 CHECKS = (contract, values, structure, placement)

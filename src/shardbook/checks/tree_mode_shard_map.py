@@ -22,7 +22,15 @@ from jax.sharding import (
 
 from shardbook import observing
 from shardbook.communication import count_collectives
-from shardbook.grading import Attempt, Wrong, mesh_of, sample, show
+from shardbook.grading import (
+    Attempt,
+    Wrong,
+    mesh_of,
+    sample,
+    show,
+    who_holds,
+    would_hold,
+)
 from shardbook.problems.tree_mode_shard_map import TPLinear
 
 EXAMPLE = (0.0, sample(4, 6), 16.0)
@@ -177,9 +185,8 @@ def placement(attempt: Attempt) -> None:
         raise Wrong(
             "y is not left where it was computed, each device with its "
             "columns",
-            got=f"y {layout_of(outputs[0])}",
-            expected=f"y {cut.shard_shape(shape)} on each of the first "
-            f"{count} devices, by P(None, 'model')",
+            got=who_holds(outputs[0]),
+            expected=would_hold(shape, cut),
             read="A spec for each Variable",
         )
 
@@ -397,13 +404,6 @@ def models(*values: Any) -> Iterator[TPLinear]:
             held = isinstance(calls, nnx.Variable) and calls.get_value()
             if is_array(held):
                 yield value
-
-
-def layout_of(array: jax.Array) -> str:
-    """Say in a line where an array lies."""
-    shard = array.sharding.shard_shape(array.shape)
-    numbers = sorted(device.id for device in array.sharding.device_set)
-    return f"{shard} on each of the devices {numbers}"
 
 
 CHECKS = (contract, values, structure, placement, communication)
