@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -224,6 +225,9 @@ def test_watch(run: Run, tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    # A watch that says nothing more must fail, not hang.
+    alarm = threading.Timer(120, process.kill)
+    alarm.start()
     try:
         first = lines_until(process, "Waiting for a save")
         path.write_text(attempts.solution(NAME))
@@ -237,6 +241,7 @@ def test_watch(run: Run, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=20)
     finally:
+        alarm.cancel()
         process.kill()
 
     assert "not written" in first
