@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from jupyter_cache.executors import utils as executors
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from traitlets.config import Config
 
@@ -127,8 +126,10 @@ def _text(text: str | list[str]) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-def read_pages(app: Sphinx, env: BuildEnvironment) -> dict[str, Page]:
-    """Give the executed pages of the site, by name."""
+@cache
+def read_pages(app: Sphinx) -> dict[str, Page]:
+    """Give the executed pages of the site, by name, read once a build."""
+    env = app.env
     folder = Path(env.mystnb_config.output_folder)
     pages = {}
     for name in sorted(env.found_docs):
@@ -180,7 +181,7 @@ def add_to_page(
     doctree: Any,
 ) -> None:
     """Say on each page what it ran on, and offer its notebook."""
-    pages = read_pages(app, app.env)
+    pages = read_pages(app)
     context["theme_extra_footer"] = where(app, pages)
     if pagename in pages:
         # The theme's download menu looks for it here, in _sources/.
@@ -191,7 +192,7 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
     """Put the notebooks beside the sources, and say what was done."""
     if exception or app.builder.format != "html":
         return
-    pages = read_pages(app, app.env)
+    pages = read_pages(app)
     for name, page in pages.items():
         target = Path(app.outdir, "_sources", f"{name}.ipynb")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -75,13 +75,17 @@ def _mesh_axes(leaf: LeafLayout) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _type(leaf: LeafLayout) -> str:
-    """The shape with the axes that cut it, as ``jax.typeof`` prints it."""
-    axes = (
+def _sizes(leaf: LeafLayout) -> list[str]:
+    """The size of each axis, with the mesh axes that cut it."""
+    return [
         f"{size}@{name}" if name else str(size)
         for size, name in zip(leaf.shape, _mesh_axes(leaf), strict=True)
-    )
-    return f"{leaf.dtype}[{','.join(axes)}]"
+    ]
+
+
+def _type(leaf: LeafLayout) -> str:
+    """The shape with the axes that cut it, as ``jax.typeof`` prints it."""
+    return f"{leaf.dtype}[{','.join(_sizes(leaf))}]"
 
 
 def _rows_and_columns(leaf: LeafLayout) -> tuple[list[int], list[int]]:
@@ -197,15 +201,10 @@ def _scaled(box: Sequence[float], x: float, y: float, scale: float):
 def _array_picture(paper: _Paper) -> _Picture:
     """The whole array, cut into slices that name their devices."""
     leaf, scale, top = paper.leaf, 240, 24
-    names = _mesh_axes(leaf)
+    sizes = _sizes(leaf)
 
     def label(axes: Sequence[int]) -> str:
-        return " × ".join(
-            f"{leaf.shape[axis]}@{names[axis]}"
-            if names[axis]
-            else str(leaf.shape[axis])
-            for axis in axes
-        )
+        return " × ".join(sizes[axis] for axis in axes)
 
     rows, columns = label(paper.down), label(paper.across)
     left = 7.5 * len(rows) + 12 if paper.down else 2
