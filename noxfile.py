@@ -49,7 +49,11 @@ def docs(session: nox.Session) -> None:
         session.run("sphinx-autobuild", *SPHINX, *live, "docs", options.out)
         return
     install(session, "docs")
-    target = Path(options.out)
+    build(session, Path(options.out))
+
+
+def build(session: nox.Session, target: Path) -> None:
+    """Write the book to a folder, if every cell in it holds."""
     if target.exists() and not (target / ".buildinfo").exists():
         session.error(f"{target} exists, and was not made by this command")
     # The book that was there stays until there is a better one.
@@ -71,6 +75,18 @@ def tests(session: nox.Session) -> None:
     """Run the tests; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")
     session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Try the book in Chromium; "-- --html FOLDER" takes a built one."""
+    install(session, "browser")
+    arguments = session.posargs
+    if "--html" not in arguments:
+        target = Path(session.create_tmp(), "html")
+        build(session, target)
+        arguments = ["--html", str(target), *arguments]
+    session.run("python", "-m", "pytest", "tests/browser", *arguments)
 
 
 @nox.session

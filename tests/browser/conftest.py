@@ -1,0 +1,143 @@
+"""The book as a browser sees it: served compressed, opened in Chromium."""
+
+import gzip
+import http.server
+import mimetypes
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    sync_playwright,
+)
+
+# Where a Chromium may be; Debian's is the first.
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the folder with the book."""
+    parser.addoption("--html", required=True, help="the built book")
+
+
+@pytest.fixture(scope="session")
+def html(pytestconfig: pytest.Config) -> Path:
+    """Give the folder with the book."""
+    folder = Path(pytestconfig.getoption("html")).resolve()
+    assert (folder / "index.html").exists(), f"there is no book in {folder}"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pages(html: Path) -> list[str]:
+    """Name all pages."""
+    paths = (path.relative_to(html) for path in html.rglob("*.html"))
+    return sorted(str(p) for p in paths if p.parts[0][0] != "_")
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves a folder: compressed, with a 404 page."""
+
+    folder: Path
+
+    def do_GET(self) -> None:
+        """Answer with a file."""
+        path = unquote(urlsplit(self.path).path).lstrip("/")
+        file = self.folder / path
+        file = file / "index.html" if file.is_dir() else file
+        status = 200 if file.is_file() else 404
+        if status == 404:
+            file = self.folder / "404.html"
+        body = gzip.compress(file.read_bytes() if file.is_file() else b"")
+        kind = mimetypes.guess_type(file.name)[0] or "text/plain"
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def site(html: Path) -> Iterator[str]:
+    """Serve the book; give its address, which ends in a slash."""
+    handler = type("Handler", (Server,), {"folder": html})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start the Chromium that the machine has."""
+    found = [path for name in CHROMIUMS if (path := shutil.which(name))]
+    if not found:
+        pytest.exit(
+            "There is no Chromium on this machine. Install one: on Debian, "
+            "apt-get install chromium",
+            returncode=2,
+        )
+    with sync_playwright() as playwright:
+        # Its sandbox needs what a container does not give to root.
+        browser = playwright.chromium.launch(
+            executable_path=found[0], args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """What a page must not do, noted while it is open."""
+
+    def __init__(self, context: BrowserContext, site: str) -> None:
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.site = site
+        context.on("request", self._request)
+        context.on("console", self._console)
+        context.on("weberror", lambda e: self.errors.append(str(e.error)))
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.site, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+
+@pytest.fixture
+def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
+    """Give a context, and insist that all its pages were quiet.
+
+    No console error, and no request to another host, in any test.
+    """
+    context = browser.new_context(
+        base_url=site, permissions=["clipboard-read", "clipboard-write"]
+    )
+    watched = Watched(context, site)
+    yield context
+    context.close()
+    assert watched.errors == []
+    assert watched.elsewhere == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """Give a window of a desktop."""
+    page = context.new_page()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return page
