@@ -18,6 +18,8 @@ from shardbook import attempts
 from shardbook.problems import NAMES
 
 ROUNDS = 5
+# How long a reader thinks and types, at the least, before the next save.
+THOUGHT = 3
 # What a reader would run without us: import, and make the same calls.
 BARE = """
 import json, sys
@@ -97,6 +99,7 @@ class Watch:
     def save(self) -> float:
         """Save the file, and time how long the verdict takes."""
         text = attempts.solution(self.path.stem)
+        time.sleep(THOUGHT)
         start = time.perf_counter()
         self.path.write_text(text)
         self._until("ms for a call")

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.table import Table
 from shardbook import attempts
 from shardbook.problems import NAMES
 from shardbook.verdicts import Verdict, verdicts_of
-from shardbook.warm import Warm
+from shardbook.warm import MEGABYTES, SECONDS, Warm
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices.",
@@ -154,7 +154,7 @@ def _chosen(given: Sequence[str]) -> list[tuple[str, Path]]:
 def _grade(
     warm: Warm,
     chosen: Sequence[tuple[str, Path]],
-    limits: dict[str, float],
+    **how: Any,
 ) -> Iterator[Verdict]:
     """Grade attempts, and give the verdicts in the order of the files."""
     jobs = [
@@ -163,7 +163,7 @@ def _grade(
     ]
     ready: dict[int, Verdict] = {}
     upcoming = 0
-    for number, verdict in verdicts_of(warm, jobs, **limits):
+    for number, verdict in verdicts_of(warm, jobs, **how):
         ready[number] = verdict
         while upcoming in ready:
             yield ready.pop(upcoming)
@@ -190,8 +190,8 @@ def check(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as JSON.")
     ] = False,
-    seconds: Seconds = 60.0,
-    megabytes: Megabytes = 8192,
+    seconds: Seconds = SECONDS,
+    megabytes: Megabytes = MEGABYTES,
 ) -> None:
     """Grade attempts: 0 if all are right, 1 if not, 2 if called wrongly."""
     chosen = _chosen(names or [])
@@ -199,7 +199,7 @@ def check(
     limits = {"seconds": seconds, "megabytes": megabytes}
     waiting = _console(error=True).status("Grading ...")
     with waiting, Warm() as warm:
-        for verdict in _grade(warm, chosen, limits):
+        for verdict in _grade(warm, chosen, **limits):
             found.append(verdict)
             waiting.update(f"Graded {len(found)} of {len(chosen)} ...")
             if not as_json:
@@ -227,8 +227,8 @@ def watch(
             autocompletion=_names,
         ),
     ] = None,
-    seconds: Seconds = 60.0,
-    megabytes: Megabytes = 8192,
+    seconds: Seconds = SECONDS,
+    megabytes: Megabytes = MEGABYTES,
 ) -> None:
     """Grade attempts each time they are saved, until Ctrl-C."""
     from watchfiles import watch as changes
@@ -244,7 +244,7 @@ def watch(
             for path in paths
         ]
         for verdict, (_, path) in zip(
-            _grade(warm, pairs, limits), pairs, strict=True
+            _grade(warm, pairs, again=True, **limits), pairs, strict=True
         ):
             _show(console, verdict)
             if verdict.right:

@@ -12,8 +12,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -97,7 +98,7 @@ def sample(*shape: int, seed: int = 0) -> jax.Array:
     return jnp.asarray(values, jnp.float32)
 
 
-@dataclass
+@dataclass(eq=False)
 class Attempt:
     """A reader's function, to be called as often as a check needs.
 
@@ -365,6 +366,34 @@ def _deprecated(attempt: Attempt) -> None:
         )
 
 
+def _checks(problem: str, devices: int) -> ModuleType:
+    """Set up the devices, if they are not yet, and find the checks."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", devices)
+    return importlib.import_module(f"shardbook.checks.{problem}")
+
+
+@cache
+def _solution(problem: str) -> Attempt:
+    module = importlib.import_module(f"shardbook.problems.{problem}")
+    function = getattr(module, problem)
+    return Attempt(problem, function, module.__file__, vars(module))
+
+
+def rehearse(problem: str, devices: int = 8) -> None:
+    """Grade the solution, so that what it compiles is there for others.
+
+    Args:
+        problem: The name of the problem.
+        devices: How many devices attempts will be graded on.
+    """
+    checks = _checks(problem, devices)
+    # First, for it forgets what was compiled before.
+    _compiled(_solution(problem))
+    for step in checks.CHECKS:
+        step(_solution(problem))
+
+
 def grade(
     problem: str, kind: str, source: str, name: str, devices: int = 8
 ) -> dict[str, Any]:
@@ -380,9 +409,7 @@ def grade(
     Returns:
         The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
     """
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", devices)
-    checks = importlib.import_module(f"shardbook.checks.{problem}")
+    checks = _checks(problem, devices)
     started = time.monotonic()
     verdict = Verdict(problem, name, "right")
     attempt, check = None, "callable"
@@ -392,7 +419,7 @@ def grade(
         for step in (_callable, *checks.CHECKS, _deprecated):
             check = step.__name__.strip("_")
             step(attempt)
-        verdict = verdict.update(compared=_compare(attempt, checks))
+        verdict = verdict.update(compared=_compare(attempt))
     except NotWritten:
         verdict = verdict.update(
             status="not written",
@@ -417,45 +444,42 @@ def grade(
     return verdict.update(seconds=round(seconds, 3)).as_json()
 
 
-def _compare(attempt: Attempt, checks: ModuleType) -> dict[str, Any]:
+def _compare(attempt: Attempt) -> dict[str, tuple[str, str]]:
     """Measure what a right attempt does differently from the solution."""
-    module = importlib.import_module(
-        f"shardbook.problems.{attempt.problem}"
+    both = (attempt, _solution(attempt.problem))
+    # Each beside the other, for the machine may be busy now and then.
+    times: list[list[float]] = [[], []]
+    for turn in range(4):
+        for function, taken in zip(both, times, strict=True):
+            start = time.perf_counter()
+            function(*_example(attempt.problem))
+            if turn:  # The first compiles.
+                taken.append(time.perf_counter() - start)
+    yours, ours = (_compiled(function) for function in both)
+    rows = {name: (yours[name], ours[name]) for name in yours}
+    rows["ms for a call"] = tuple(
+        f"{1000 * statistics.median(taken):.1f}" for taken in times
     )
-    solution = getattr(module, attempt.problem)
-    rows = {}
-    measured = [
-        _measure(function, checks.EXAMPLE)
-        for function in (
-            attempt,
-            Attempt(attempt.problem, solution, "", {}),
-        )
-    ]
-    for name in measured[0]:
-        rows[name] = tuple(each[name] for each in measured)
     return rows
 
 
-def _measure(
-    function: Attempt, arguments: tuple[Any, ...]
-) -> dict[str, str]:
-    with ExitStack() as stack:
-        compiled = stack.enter_context(observing.programs())
-        jax.clear_caches()
-        function(*arguments)
+def _example(problem: str) -> tuple[Any, ...]:
+    return sys.modules[f"shardbook.checks.{problem}"].EXAMPLE
+
+
+@cache
+def _compiled(function: Attempt) -> dict[str, str]:
+    """Say what a call compiles."""
+    jax.clear_caches()
+    with observing.programs() as compiled:
+        function(*_example(function.problem))
     talk: Counter[str] = Counter()
     for program in compiled:
         talk.update(program.collectives)
     most = max((program.bytes for program in compiled), default=0)
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        function(*arguments)
-        times.append(time.perf_counter() - start)
     return {
         "collectives": " ".join(f"{n} {k}" for k, n in talk.items())
         or "none",
         "bytes on a device": f"{most:,}",
         "programs compiled": str(len(compiled)),
-        "ms for a call": f"{1000 * statistics.median(times):.1f}",
     }

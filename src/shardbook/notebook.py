@@ -10,7 +10,7 @@ import cloudpickle
 
 from shardbook.problems import NAMES
 from shardbook.verdicts import Verdict, verdicts_of
-from shardbook.warm import Warm
+from shardbook.warm import MEGABYTES, SECONDS, Warm
 
 
 @cache
@@ -24,8 +24,8 @@ def _warm() -> Warm:
 def check(
     function: Callable[..., Any],
     *,
-    seconds: float = 60.0,
-    megabytes: int = 8192,
+    seconds: float = SECONDS,
+    megabytes: int = MEGABYTES,
 ) -> Verdict:
     """Grade a function that you have defined, in a process of its own.
 
@@ -56,6 +56,6 @@ def check(
     data = base64.b64encode(cloudpickle.dumps(function)).decode()
     jobs = [(name, "pickle", data, "your function")]
     ((_, verdict),) = verdicts_of(
-        _warm(), jobs, seconds=seconds, megabytes=megabytes
+        _warm(), jobs, seconds=seconds, megabytes=megabytes, again=True
     )
     return verdict

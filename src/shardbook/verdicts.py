@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from shardbook.warm import Warm
+from shardbook.warm import MEGABYTES, SECONDS, Warm
 
 # The words for each status, and whether they are good news.
 STATUSES = {
@@ -154,9 +154,10 @@ def verdicts_of(
     warm: Warm,
     jobs: Sequence[tuple[str, str, str, str]],
     *,
-    seconds: float,
-    megabytes: int,
+    seconds: float = SECONDS,
+    megabytes: int = MEGABYTES,
     devices: int = 8,
+    again: bool = False,
 ) -> Iterator[tuple[int, Verdict]]:
     """Have attempts graded, each in a process of its own.
 
@@ -167,6 +168,8 @@ def verdicts_of(
         seconds: How long each may take.
         megabytes: How much memory each may ask for.
         devices: How many devices to grade on.
+        again: Whether the same problem is likely to be attempted again:
+            the first attempt of a later call is then graded sooner.
 
     Yields:
         The number of an attempt and its verdict, as they are found.
@@ -176,6 +179,11 @@ def verdicts_of(
         [(*job, devices) for job in jobs],
         seconds=seconds,
         megabytes=megabytes,
+        rehearsal=(
+            ("shardbook.grading:rehearse", (jobs[0][0], devices))
+            if again and len(jobs) == 1
+            else None
+        ),
     )
     for number, outcome in outcomes:
         problem, _, _, source = jobs[number]

@@ -5,6 +5,9 @@ process pays for them once. It never asks for a device, so it can fork: each
 job runs in a fork of its own, which sets up its devices itself. A job may
 hang, die, print without end or leave processes behind. The warm process
 ends it, cleans up, and reports.
+
+Where the next job can be foreseen, a fork rehearses for it: it makes a call
+of ours that compiles what the job will need, and waits.
 """
 
 import contextlib
@@ -21,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
@@ -38,10 +41,14 @@ PRELOADED = (
 )
 # Settings of the reader's that would change what jax and flax do.
 FOREIGN = ("JAX_", "XLA_", "FLAX_", "NNX_", "TF_", "PYTHON", "LIBTPU_")
+# What a job may take, unless its owner says otherwise.
+SECONDS, MEGABYTES = 60.0, 8192
 # How a job ends if its function raised, by sysexits.h and one more.
 FAILED, RECURSED = 70, 71
 # How much of what a job printed is kept, from the end.
 KEPT = 4096
+# How large the folder of compiled programs may be when we start.
+LARGEST_CACHE = 2**28
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
     "from shardbook.warm import serve; serve(int(sys.argv[2]))"
@@ -132,8 +139,9 @@ class Warm:
         target: str,
         jobs: Sequence[Sequence[Any]],
         *,
-        seconds: float,
-        megabytes: int,
+        seconds: float = SECONDS,
+        megabytes: int = MEGABYTES,
+        rehearsal: tuple[str, Sequence[Any]] | None = None,
     ) -> Iterator[tuple[int, Outcome]]:
         """Run a function once for each job, some of them at a time.
 
@@ -144,6 +152,9 @@ class Warm:
             seconds: How long each job may take.
             megabytes: How much memory each job may ask for, beyond what
                 the warm process has.
+            rehearsal: A function and its arguments, to be called in a
+                process that a later request with the same rehearsal may
+                use for its first job.
 
         Yields:
             The number of a job and its outcome, as they end.
@@ -151,7 +162,7 @@ class Warm:
         Raises:
             OSError: If the warm process itself is gone.
         """
-        request = [target, list(jobs), seconds, megabytes]
+        request = [target, list(jobs), seconds, megabytes, rehearsal]
         try:
             self._link.send_bytes(json.dumps(request).encode())
             for _ in jobs:
@@ -172,26 +183,36 @@ def _cache(folder: str) -> str:
     path = os.path.join(home, "shardbook")
     with contextlib.suppress(OSError):
         os.makedirs(path, exist_ok=True)
+        programs = list(os.scandir(path))
+        if sum(each.stat().st_size for each in programs) > LARGEST_CACHE:
+            for each in programs:
+                os.unlink(each)
     return path if os.access(path, os.W_OK) else os.path.join(folder, "c")
 
 
 class _Job:
     """A fork of the warm process, seen from there."""
 
-    def __init__(
-        self, number: int, call: tuple[str, list[Any]], megabytes: int
-    ) -> None:
-        self.number, self.started = number, time.monotonic()
-        self.value, self.returned = None, False
-        self.words, self.talks = b"", True
+    def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(dir=os.getcwd())
-        self.result, result = Pipe(duplex=False)
+        self.link, theirs = Pipe()
         self.output, output = Pipe(duplex=False)
+        self.words, self.talks = b"", True
         self.pid = os.fork()
         if self.pid == 0:
-            _be_job(call, self.folder, result, output, megabytes)
-        result.close()
+            _be_job(self.folder, theirs, output)
+        theirs.close()
         output.close()
+
+    def call(
+        self, target: str, arguments: Sequence[Any], megabytes: int | None
+    ) -> None:
+        """Have it call a function."""
+        self.started = time.monotonic()
+        self.value, self.returned = None, False
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            order = json.dumps([target, arguments, megabytes])
+            self.link.send_bytes(order.encode())
 
     def read(self) -> bool:
         """Take what the job has to say; tell whether it is done."""
@@ -202,10 +223,10 @@ class _Job:
             words = os.read(self.output.fileno(), 1 << 16)
             self.talks = bool(words)
             self.words = (self.words + words)[-KEPT:]
-        if not self.result.poll():
+        if not self.link.poll():
             return False
         with contextlib.suppress(EOFError, OSError, ValueError):
-            self.value = json.loads(self.result.recv_bytes(1 << 24))
+            self.value = json.loads(self.link.recv_bytes(1 << 24))
             self.returned = True
         return True
 
@@ -236,7 +257,7 @@ class _Job:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.read()
-        self.result.close()
+        self.link.close()
         self.output.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return Outcome(
@@ -255,14 +276,8 @@ def _ending(status: int) -> str:
     return f"ended with exit status {status}"
 
 
-def _be_job(
-    call: tuple[str, list[Any]],
-    folder: str,
-    result: Connection,
-    output: Connection,
-    megabytes: int,
-) -> None:
-    """Do the work of a job, in its own process, and end that."""
+def _be_job(folder: str, link: Connection, output: Connection) -> None:
+    """Make the calls that a job is told to make, until it is ended."""
     status = FAILED
     try:
         os.setsid()
@@ -271,15 +286,21 @@ def _be_job(
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
         # The pipes of the warm process are none of the job's business.
-        kept = result.fileno()
+        kept = link.fileno()
         os.closerange(3, kept)
         os.closerange(kept + 1, 4096)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _limit_memory(megabytes)
-        module, _, name = call[0].partition(":")
-        value = getattr(importlib.import_module(module), name)(*call[1])
-        result.send_bytes(json.dumps(value).encode())
-        status = 0
+        while True:
+            target, arguments, megabytes = json.loads(link.recv_bytes())
+            if megabytes:
+                _limit_memory(megabytes)
+            module, _, name = target.partition(":")
+            value = getattr(importlib.import_module(module), name)(
+                *arguments
+            )
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+            link.send_bytes(json.dumps(value).encode())
     except RecursionError:
         # A cycle in a tree can leave Python unable to call anything much.
         status = RECURSED
@@ -317,9 +338,10 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def _end_orphans(jobs: dict[int, _Job]) -> None:
+def _end_orphans(jobs: Iterable[_Job]) -> None:
+    known = {job.pid for job in jobs}
     for child in psutil.Process().children():
-        if child.pid not in {job.pid for job in jobs.values()}:
+        if child.pid not in known:
             with contextlib.suppress(psutil.Error):
                 for each in (*child.children(recursive=True), child):
                     each.kill()
@@ -336,54 +358,93 @@ def serve(descriptor: int) -> None:
     # What is there now is never to be looked at by the collector, which
     # would copy the pages that forks share.
     gc.freeze()
-    jobs: dict[int, _Job] = {}
+    server = _Server(link)
     try:
         while True:
-            request = json.loads(link.recv_bytes())
-            _serve(link, jobs, *request)
+            server.answer(*json.loads(link.recv_bytes()))
     except (EOFError, ConnectionResetError, BrokenPipeError):
         pass
     finally:
-        for job in jobs.values():
+        server.end()
+
+
+class _Server:
+    """The warm process at work: its jobs, and one that has rehearsed."""
+
+    def __init__(self, link: Connection) -> None:
+        self.link = link
+        self.jobs: dict[int, _Job] = {}
+        self.rehearsed: _Job | None = None
+        self.rehearsal: list[Any] | None = None
+
+    def end(self) -> None:
+        """End all processes."""
+        for job in self.jobs.values():
             job.end()
-        jobs.clear()
-        _end_orphans(jobs)
+        self.jobs.clear()
+        self.rehearse(None)
+        _end_orphans(())
 
+    def rehearse(self, rehearsal: list[Any] | None) -> None:
+        """Have a process ready for a job of this kind, and no other."""
+        if self.rehearsed and rehearsal != self.rehearsal:
+            self.rehearsed.end()
+            self.rehearsed = None
+        self.rehearsal = rehearsal
+        if rehearsal and not self.rehearsed:
+            self.rehearsed = _Job()
+            self.rehearsed.call(*rehearsal, None)
 
-def _serve(
-    link: Connection,
-    jobs: dict[int, _Job],
-    target: str,
-    waiting: list[list[Any]],
-    seconds: float,
-    megabytes: int,
-) -> None:
-    """Run the jobs of one request, as many at a time as there are cores."""
-    queue = deque(enumerate(waiting))
-    while queue or jobs:
-        while queue and len(jobs) < (os.cpu_count() or 1):
-            number, arguments = queue.popleft()
-            jobs[number] = _Job(number, (target, arguments), megabytes)
-        first = min(job.started for job in jobs.values()) + seconds
-        pipes = [
-            pipe
-            for job in jobs.values()
-            for pipe in (job.result, job.output)
-            if pipe is job.result or job.talks
-        ]
-        ready = wait([link, *pipes], max(first - time.monotonic(), 0.01))
-        if link in ready:
-            # Nothing is sent while jobs run: the other end was closed.
-            raise EOFError
-        for job in list(jobs.values()):
-            outcome = None
-            if job.result in ready or job.output in ready:
-                outcome = job.end() if job.read() else None
-            late = time.monotonic() - job.started >= seconds
-            if outcome is None and late:
-                outcome = job.end(f"took more than {seconds:g} s")
-            if outcome is not None:
-                del jobs[job.number]
-                _end_orphans(jobs)
-                reply = [job.number, asdict(outcome)]
-                link.send_bytes(json.dumps(reply).encode())
+    def job(self, rehearsal: list[Any] | None) -> _Job:
+        """Give a process for a job: one that is ready, or a new one."""
+        ready = self.rehearsed
+        if not ready or rehearsal != self.rehearsal or not ready.read():
+            return _Job()
+        self.rehearsed = None
+        if ready.returned:
+            return ready
+        ready.end()
+        return _Job()
+
+    def answer(
+        self,
+        target: str,
+        waiting: list[list[Any]],
+        seconds: float,
+        megabytes: int,
+        rehearsal: list[Any] | None,
+    ) -> None:
+        """Run the jobs of one request, some at a time: one a core."""
+        queue, jobs = deque(enumerate(waiting)), self.jobs
+        while queue or jobs:
+            while queue and len(jobs) < (os.cpu_count() or 1):
+                number, arguments = queue.popleft()
+                jobs[number] = self.job(rehearsal)
+                jobs[number].call(target, arguments, megabytes)
+            first = min(job.started for job in jobs.values()) + seconds
+            pipes = [
+                pipe
+                for job in jobs.values()
+                for pipe in (job.link, job.output)
+                if pipe is job.link or job.talks
+            ]
+            patience = max(first - time.monotonic(), 0.01)
+            ready = wait([self.link, *pipes], patience)
+            if self.link in ready:
+                # Nothing is sent while jobs run: the other end was closed.
+                raise EOFError
+            for number, job in list(jobs.items()):
+                outcome = None
+                if job.link in ready or job.output in ready:
+                    outcome = job.end() if job.read() else None
+                late = time.monotonic() - job.started >= seconds
+                if outcome is None and late:
+                    outcome = job.end(f"took more than {seconds:g} s")
+                if outcome is not None:
+                    del jobs[number]
+                    _end_orphans(
+                        [*jobs.values(), *filter(None, [self.rehearsed])]
+                    )
+                    reply = [number, asdict(outcome)]
+                    self.link.send_bytes(json.dumps(reply).encode())
+        self.rehearse(rehearsal)
