@@ -1,9 +1,11 @@
 """Grade one attempt, in a process of its own."""
 
 import base64
+import contextlib
 import importlib
 import os
 import pickle
+import re
 import stat
 import statistics
 import sys
@@ -12,7 +14,6 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -242,7 +243,7 @@ def _insist_untouched(before: dict[tuple[Any, str], Any]) -> None:
             )
 
 
-@contextmanager
+@contextlib.contextmanager
 def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
     """Run code of the attempt: tell its errors from ours."""
     before = _untouched()
@@ -293,6 +294,9 @@ def _words(error: BaseException, filename: str) -> str:
     if isinstance(error, SyntaxError):
         place = f", line {error.lineno}" if error.lineno else ""
         return f"{type(error).__name__}: {error.msg}{place}"
+    # Without what jax adds about its own frames.
+    with contextlib.suppress(AttributeError):
+        del error.__notes__
     message = "".join(traceback.format_exception_only(error)).strip()
     if len(message) > 600:
         message = f"{message[:600]} ..."
@@ -430,6 +434,12 @@ def grade(
         verdict = verdict.update(
             status="crashed", check=check, call=call, why=str(error)
         )
+        sections = (
+            section
+            for words, section in checks.ERRORS
+            if re.search(words, str(error))
+        )
+        verdict = verdict.update(read=next(sections, ""))
     except Wrong as error:
         verdict = verdict.update(
             status="wrong",

@@ -1,5 +1,6 @@
 """Wrong attempts fail by the check that is meant, and right ones pass."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -101,13 +102,22 @@ def test_there_are_enough_of_them(name: str) -> None:
     assert len([p for p in RIGHT if p.parent.name == name]) >= 3
 
 
-def test_the_sections_to_read_exist(verdicts: dict[str, Verdict]) -> None:
-    """A verdict sends the reader to a heading of the problem's page."""
-    for verdict in verdicts.values():
-        if verdict.status == "wrong":
-            page = TESTS.parent / "docs/problems" / f"{verdict.problem}.md"
-            headings = re.findall(
-                r"^#+ (.*)$", page.read_text("utf-8"), re.M
-            )
+def headings(name: str) -> list[str]:
+    """Read the headings of a problem's page."""
+    page = TESTS.parent / "docs/problems" / f"{name}.md"
+    return re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
 
-            assert verdict.read in headings, verdict
+
+def test_there_is_a_section_to_read(verdicts: dict[str, Verdict]) -> None:
+    """Each mistake sends its reader to a heading of the problem's page."""
+    for verdict in verdicts.values():
+        if verdict.status in ("wrong", "crashed"):
+            assert verdict.read in headings(verdict.problem), verdict
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sections_of_errors_exist(name: str) -> None:
+    """Also those of errors that no attempt here meets."""
+    checks = importlib.import_module(f"shardbook.checks.{name}")
+
+    assert {section for _, section in checks.ERRORS} <= {*headings(name)}

@@ -305,4 +305,11 @@ def layout_on(mesh: Mesh, name: str, stored: Any) -> str:
     return held
 
 
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("'Partitioned' object", "A box used as an array"),
+    ("IndivisibleError", "The API"),
+    ("has no attribute 'unfreeze'", "The API"),
+    ("is not found in mesh", "A name that is no axis"),
+)
 CHECKS = (contract, values, structure, placement)

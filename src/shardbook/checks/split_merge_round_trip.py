@@ -281,4 +281,14 @@ def _insist(
             )
 
 
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("Expected a GraphDef", "The API"),
+    (
+        "contracting dimensions|incompatible shapes",
+        "A state of another model",
+    ),
+    ("'State' object is not callable", "The API"),
+    ("deleted or donated", "Donating one twin"),
+)
 CHECKS = (contract, values, structure, placement)

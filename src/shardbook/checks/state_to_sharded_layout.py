@@ -304,4 +304,15 @@ def _holds(tree: dict[str, Any], kind: Any) -> bool:
     )
 
 
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("evenly divide", "A size that the mesh does not divide"),
+    (
+        "many leaves for PyTreeDef",
+        "Not always two leaves, and not in that order",
+    ),
+    ("'State' object is not callable", "A state is not a model"),
+    ("has no attribute 'tree_map'", "The API"),
+    ("is not found in mesh|No mesh", "A spec without a mesh"),
+)
 CHECKS = (contract, values, structure, placement)

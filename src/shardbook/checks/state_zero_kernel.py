@@ -233,4 +233,17 @@ def insist_on_others(
         )
 
 
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("missing 1 required positional argument", "A map without a path"),
+    (
+        "'NoneType' object",
+        "A path through the function that returns nothing",
+    ),
+    ("'State' object is not callable", "A state is not a model"),
+    (
+        "'Array' object|'ArrayImpl' object",
+        "An array in the place of a Variable",
+    ),
+)
 CHECKS = (contract, values, structure, placement)

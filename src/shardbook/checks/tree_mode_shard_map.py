@@ -406,4 +406,30 @@ def models(*values: Any) -> Iterator[TPLinear]:
                 yield value
 
 
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    (
+        "axis sizes that are not evenly|evenly divide",
+        "A spec for each Variable",
+    ),
+    (
+        "bound methods|unexpected keyword argument",
+        "A bound method, a keyword argument",
+    ),
+    (
+        "incompatible shapes|contracting dimensions|too long to be",
+        "A spec for each Variable",
+    ),
+    ("does not match the specs of the input", "A mesh of Explicit axes"),
+    ("StateSharding", "`StateSharding` in tree mode"),
+    ("prefixes when graph=True", "Which mode is in force"),
+    ("unhashable type", "Specs inside the Variables"),
+    (
+        "input Variables returned|Duplicate",
+        "An input Variable as the result",
+    ),
+    ("different trace level|unbound axis name", "The API"),
+    ("replication which can't be", "What comes back"),
+    ("^AssertionError", "Problem"),
+)
 CHECKS = (contract, values, structure, placement, communication)
