@@ -24,6 +24,7 @@ extensions = [
     "executed",
     "problem_map",
     "public_names",
+    "take_away",
 ]
 exclude_patterns = ["_build", "_jupyter"]
 
@@ -39,6 +40,8 @@ executed_exempt = "reference/*"
 # "executed" fails on it.
 os.environ["JUPYTER_PATH"] = str(ROOT / "docs" / "_jupyter")
 nb_merge_streams = True
+# A picture in words, where there are only words.
+nb_mime_priority_overrides = [("markdown", "text/plain", 0)]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 

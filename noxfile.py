@@ -13,7 +13,7 @@ nox.options.sessions = ["docs", "tests", "lint"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
 SPHINX = (
-    *("-b", "html", "-c", ".", "-d", f"{BUILD / 'doctrees'}"),
+    *("-c", ".", "-d", f"{BUILD / 'doctrees'}"),
     *("-j", "auto", "-n"),
 )
 
@@ -46,7 +46,10 @@ def docs(session: nox.Session) -> None:
             *("--watch", "src", "--watch", "conf.py", "--open-browser"),
             *("--re-ignore", r"/(_build|__pycache__)/"),
         )
-        session.run("sphinx-autobuild", *SPHINX, *live, "docs", options.out)
+        session.run(
+            *("sphinx-autobuild", "-b", "html", *SPHINX, *live),
+            *("docs", options.out),
+        )
         return
     install(session, "docs")
     build(session, Path(options.out))
@@ -63,7 +66,13 @@ def build(session: nox.Session, target: Path) -> None:
     # the code that it imports may have changed.
     strict = ("-E", "-W", "--keep-going")
     session.run(
-        "python", "-m", "sphinx", *SPHINX, *strict, "docs", f"{draft}"
+        *("python", "-m", "sphinx", "-b", "html", *SPHINX, *strict),
+        *("docs", f"{draft}"),
+    )
+    # From what was read just now: no cell runs again.
+    session.run(
+        *("python", "-m", "sphinx", "-b", "markdown", *SPHINX, "-W"),
+        *("docs", f"{draft}"),
     )
     shutil.rmtree(target, ignore_errors=True)
     draft.rename(target)

@@ -28,6 +28,7 @@ place of its last line.
 `shardbook watch {name}` grades it each time you save.
 
 ```{{literalinclude}} /../src/shardbook/problems/{name}.py
+:language: python
 :end-before: "# --- solution ---"
 :append: "    raise NotImplementedError"
 ```
