@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "attempt",
     "executed",
+    "kernels",
     "problem_map",
     "public_names",
     "take_away",

@@ -50,9 +50,12 @@ KEPT = 4096
 # How large the folder of compiled programs may be when we start.
 LARGEST_CACHE = 2**28
 BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
-    "from shardbook.warm import serve; serve(int(sys.argv[2]))"
+    "import json, sys; path, modules, door = json.loads(sys.argv[1]);"
+    "sys.path[:] = path; from shardbook.warm import open_door;"
+    "open_door(door, modules)"
 )
+# The limit of what runs as long as it takes.
+NEVER = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,21 @@ class Outcome:
 
 
 class Warm:
-    """The warm process, seen from outside. A context manager."""
+    """The warm process, seen from outside. A context manager.
 
-    def __init__(self) -> None:
+    Args:
+        modules: What it imports beside jax and flax.
+    """
+
+    def __init__(self, *modules: str) -> None:
         if not hasattr(os, "fork"):
             raise OSError(
                 "grading needs os.fork, which this system lacks; on "
                 "Windows, use the Windows Subsystem for Linux"
             )
-        ours, theirs = socket.socketpair()
+        # Through the door come the links, one for each who wants to run
+        # something.
+        self._door, door = socket.socketpair()
         # Not the folder that we are in: a file called jax.py in it would be
         # imported in the place of jax. That of the program comes last.
         here = {"", ".", os.getcwd()}
@@ -104,17 +113,23 @@ class Warm:
         self._process = subprocess.Popen(
             (
                 *(sys.executable, "-E", "-P", "-c", BOOT),
-                *(json.dumps(path), str(theirs.fileno())),
+                json.dumps([path, [*PRELOADED, *modules], door.fileno()]),
             ),
             cwd=self._folder,
             env=environment,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[door.fileno()],
             stdin=subprocess.DEVNULL,
             # Ctrl-C is for us; we tell it when to end.
             start_new_session=True,
         )
-        theirs.close()
-        self._link = Connection(ours.detach())
+        door.close()
+        self._link = self._connect()
+
+    def _connect(self) -> Connection:
+        ours, theirs = socket.socketpair()
+        with theirs, contextlib.suppress(BrokenPipeError):
+            socket.send_fds(self._door, [b"."], [theirs.fileno()])
+        return Connection(ours.detach())
 
     def __enter__(self) -> "Warm":
         """Give the process itself."""
@@ -127,6 +142,7 @@ class Warm:
     def close(self) -> None:
         """End the process, and all that it started."""
         self._link.close()
+        self._door.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -173,6 +189,45 @@ class Warm:
                 "the process that grades came to an end; what it printed, "
                 "if anything, is above"
             ) from None
+
+    def start(self, target: str, *arguments: Any) -> "Running":
+        """Run a function in a process, without limits, and go on.
+
+        Args:
+            target: The function, as ``"module:name"``.
+            *arguments: Its arguments, in terms of JSON.
+
+        Returns:
+            What tells whether it still runs, and can end it. Also a fork
+            of this process may call this.
+        """
+        link = self._connect()
+        request = [target, [arguments], NEVER, 0, None]
+        link.send_bytes(json.dumps(request).encode())
+        return Running(link)
+
+
+class Running:
+    """A function that runs in a process of its own."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self._outcome: Outcome | None = None
+
+    def poll(self) -> Outcome | None:
+        """Give how it ended, or None as long as it runs."""
+        if self._outcome is None and self._link.poll():
+            try:
+                _, outcome = json.loads(self._link.recv_bytes())
+                self._outcome = Outcome(**outcome)
+            except (EOFError, ConnectionResetError):
+                self._outcome = Outcome(None, "was lost", "", 0.0)
+        return self._outcome
+
+    def end(self) -> None:
+        """End it, and all processes that it started."""
+        self._outcome = self._outcome or Outcome(None, "was ended", "", 0.0)
+        self._link.close()
 
 
 def _cache(folder: str) -> str:
@@ -349,15 +404,29 @@ def _end_orphans(jobs: Iterable[_Job]) -> None:
                 os.waitpid(child.pid, 0)
 
 
-def serve(descriptor: int) -> None:
-    """Be the warm process, until the other end of the link is closed."""
-    link = Connection(descriptor)
-    _adopt_orphans()
-    for name in PRELOADED:
+def open_door(descriptor: int, modules: Sequence[str]) -> None:
+    """Be the warm process, until the other end of the door is closed."""
+    door = socket.socket(fileno=descriptor)
+    for name in modules:
         importlib.import_module(name)
     # What is there now is never to be looked at by the collector, which
     # would copy the pages that forks share.
     gc.freeze()
+    while link := socket.recv_fds(door, 1, 1)[1]:
+        if os.fork() == 0:
+            door.close()
+            _serve(Connection(*link))
+            os._exit(0)
+        os.close(*link)
+    # They end when their links do; their folders are in ours.
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _serve(link: Connection) -> None:
+    """Answer requests, until the other end of the link is closed."""
+    _adopt_orphans()
     server = _Server(link)
     try:
         while True:
@@ -369,7 +438,7 @@ def serve(descriptor: int) -> None:
 
 
 class _Server:
-    """The warm process at work: its jobs, and one that has rehearsed."""
+    """A fork that runs jobs, and has one process that has rehearsed."""
 
     def __init__(self, link: Connection) -> None:
         self.link = link
