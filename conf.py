@@ -40,7 +40,6 @@ executed_exempt = "reference/*"
 # Our kernel shows a DeprecationWarning wherever it comes from, and
 # "executed" fails on it.
 os.environ["JUPYTER_PATH"] = str(ROOT / "docs" / "_jupyter")
-nb_merge_streams = True
 # A picture in words, where there are only words.
 nb_mime_priority_overrides = [("markdown", "text/plain", 0)]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]

@@ -1,8 +1,11 @@
 """Every task of this repository: ``nox -l`` lists them."""
 
 import argparse
-import shutil
+import errno
+import time
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nox
 
@@ -12,10 +15,7 @@ nox.options.sessions = ["docs", "tests", "lint"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
-SPHINX = (
-    *("-c", ".", "-d", f"{BUILD / 'doctrees'}"),
-    *("-j", "auto", "-n"),
-)
+SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
 def install(session: nox.Session, group: str) -> None:
@@ -43,11 +43,12 @@ def docs(session: nox.Session) -> None:
     if options.serve:
         install(session, "serve")
         live = (
-            *("--watch", "src", "--watch", "conf.py", "--open-browser"),
+            *("-d", f"{BUILD / 'doctrees'}", "--open-browser"),
+            *("--watch", "src", "--watch", "conf.py"),
             *("--re-ignore", r"/(_build|__pycache__)/"),
         )
         session.run(
-            *("sphinx-autobuild", "-b", "html", *SPHINX, *live),
+            *("sphinx-autobuild", *SPHINX, *live, "-b", "html"),
             *("docs", options.out),
         )
         return
@@ -59,24 +60,36 @@ def build(session: nox.Session, target: Path) -> None:
     """Write the book to a folder, if every cell in it holds."""
     if target.exists() and not (target / ".buildinfo").exists():
         session.error(f"{target} exists, and was not made by this command")
-    # The book that was there stays until there is a better one.
-    draft = target.with_name(f"{target.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    # Without -E, a page whose text is unchanged would not run again, though
-    # the code that it imports may have changed.
-    strict = ("-E", "-W", "--keep-going")
-    session.run(
-        *("python", "-m", "sphinx", "-b", "html", *SPHINX, *strict),
-        *("docs", f"{draft}"),
-    )
-    # From what was read just now: no cell runs again.
-    session.run(
-        *("python", "-m", "sphinx", "-b", "markdown", *SPHINX, "-W"),
-        *("docs", f"{draft}"),
-    )
-    shutil.rmtree(target, ignore_errors=True)
-    draft.rename(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Nothing is taken over from another build: a page whose text is
+    # unchanged must run again, for the code that it imports may differ.
+    with TemporaryDirectory(
+        dir=target.parent,
+        prefix=f".{target.name}-",
+        ignore_cleanup_errors=True,
+    ) as folder:
+        draft = Path(folder, "html")
+        sphinx = (
+            *("python", "-m", "sphinx", *SPHINX, "-W"),
+            *("-d", f"{folder}/doctrees", "docs", str(draft)),
+        )
+        session.run(*sphinx, "-b", "html", "--keep-going")
+        # From what was read just now: no cell runs again.
+        session.run(*sphinx, "-b", "markdown", silent=True)
+        publish(draft, target)
     session.log(f"Open {target / 'index.html'}")
+
+
+def publish(draft: Path, target: Path) -> None:
+    """Put a folder in the place of another, even if others do so too."""
+    while draft.exists():
+        with suppress(FileNotFoundError):
+            target.rename(draft.with_name(f"old-{time.monotonic_ns()}"))
+        try:
+            draft.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
 
 
 @nox.session
@@ -100,9 +113,10 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure how long grading takes, as ratios; takes some minutes."""
-    session.install("-e", ".")
+    """Measure how long grading and building take; half an hour."""
+    install(session, "docs")
     session.run("python", "benchmarks/grading.py")
+    session.run("python", "benchmarks/building.py")
 
 
 @nox.session

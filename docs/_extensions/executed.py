@@ -29,11 +29,12 @@ class KernelDiedError(CellTimeoutError):
 
 
 def execute(*args: Any, **kwargs: Any) -> Any:
-    """Execute a notebook as before, with two changes.
+    """Execute a notebook as before, with three changes.
 
     A kernel that dies no longer ends the build without a word about the
-    page. And kernels listen on sockets in a folder of their own: those
-    that start at the same time now and then chose the same network port.
+    page. Kernels listen on sockets in a folder of their own: those that
+    start at the same time now and then chose the same network port. And
+    what a cell prints is one output, in however many parts it came.
     """
     started = []
 
@@ -47,7 +48,9 @@ def execute(*args: Any, **kwargs: Any) -> Any:
             manager["transport"] = "ipc"
         kwargs["config"] = Config(KernelManager=manager)
         try:
-            return _execute(*args, on_cell_start=note, **kwargs)
+            return _execute(
+                *args, on_cell_start=note, coalesce_streams=True, **kwargs
+            )
         except DeadKernelError as error:
             place = f"in code cell {len(started)}"
             raise KernelDiedError(place) from error

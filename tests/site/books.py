@@ -38,23 +38,36 @@ GOOD = FRONT + cell(
 )
 
 
-def run_docs(
+def start_docs(
     folder: Path, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run "nox -s docs" in a folder, without making an environment."""
+) -> subprocess.Popen[str]:
+    """Start "nox -s docs" in a folder, without making an environment."""
     # "python" must be the one that runs the tests.
     bin_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([bin_folder, os.environ["PATH"]])
     nox = (sys.executable, "-m", "nox", "--no-venv", "--no-install")
-    return subprocess.run(
+    return subprocess.Popen(
         (*nox, "-s", "docs", "--", *arguments),
         cwd=folder,
         env={**os.environ, "PATH": path, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=300,
+        start_new_session=True,
+    )
+
+
+def run_docs(
+    folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run "nox -s docs" in a folder, to its end."""
+    process = start_docs(folder, *arguments, **environment)
+    try:
+        output, _ = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(
+        process.args, process.returncode, output
     )
 
 

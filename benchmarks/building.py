@@ -1,0 +1,155 @@
+"""How long the book takes to build, against what can't be saved.
+
+Each figure is a ratio of medians from one run, in which the builds take
+turns: of this book, and of one of thirty pages that is made of it. What a
+build can't save is Sphinx without execution, and the cells themselves in
+one process. Run it with "nox -s bench".
+"""
+
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ROUNDS = 3
+PAGES = 30
+# Makes the cells of pages run in one process, a namespace for each page.
+CELLS = """
+import os, re, sys, warnings
+warnings.simplefilter("ignore")
+cell = re.compile(r"^```[{]code-cell[}] python\\n(.*?)^```$", re.M | re.S)
+os.chdir("docs")
+for page in sys.argv[1:]:
+    names = {"__name__": "__main__"}
+    for code in cell.findall(open(page, encoding="utf-8").read()):
+        code = re.sub(r"^:[a-z_]+:.*\\n", "", code, flags=re.M)
+        exec(compile(code, page, "exec"), names)
+"""
+
+
+def seconds(*command: str) -> float:
+    """Run a command in silence, and time it."""
+    start = time.perf_counter()
+    result = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if result.returncode:
+        sys.exit(result.stdout)
+    return time.perf_counter() - start
+
+
+def medians(
+    commands: dict[str, Callable[[], float]],
+) -> dict[str, float]:
+    """Time commands in turns, and give the median of each."""
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            times[name].append(command())
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def sphinx(*options: str) -> tuple[str, ...]:
+    """Give the command that builds the book."""
+    return (
+        *(sys.executable, "-m", "sphinx", "-b", "html", "-c", "."),
+        *("-d", "_build/doctrees", "-j", "auto", *options),
+        *("docs", "_build/html"),
+    )
+
+
+def measure(pages: list[str]) -> dict[str, float]:
+    """Build the book in the folder that we are in, in each way."""
+    one = Path("docs", pages[-1])
+
+    def edit() -> float:
+        one.write_text(one.read_text("utf-8") + "\nOne more line.\n")
+        return seconds(*sphinx())
+
+    cells = (sys.executable, "-W", "ignore", "-c", CELLS)
+    return medians(
+        {
+            "cells": lambda: seconds(*cells, *pages),
+            "no execution": lambda: seconds(
+                *sphinx("-E", "-D", "nb_execution_mode=off")
+            ),
+            "plain kernels": lambda: seconds(
+                *sphinx("-E", "-D", "kernels_warm=0")
+            ),
+            "book": lambda: seconds(*sphinx("-E")),
+            "one page": edit,
+            "its cells": lambda: seconds(*cells, pages[-1]),
+        }
+    )
+
+
+def thirty(pages: list[str]) -> list[str]:
+    """Make a book of thirty pages, out of those that there are."""
+    made = []
+    for number in range(PAGES - len(pages)):
+        source = Path("docs", pages[number % len(pages)])
+        copy = f"copies/{source.stem}-{number}.md"
+        target = Path("docs", copy)
+        target.parent.mkdir(exist_ok=True)
+        # It can't be the same problem twice: no starter, no solution.
+        text = re.sub(
+            r"^```\{(attempt|solution)\} .*\n```\n",
+            "",
+            source.read_text("utf-8"),
+            flags=re.M,
+        )
+        target.write_text(f"---\norphan: true\n{text[4:]}", "utf-8")
+        made.append(copy)
+    return [*pages, *made]
+
+
+def main() -> None:
+    """Print the ratios for the book, and for thirty pages."""
+    pages = sorted(
+        str(path.relative_to("docs"))
+        for path in Path("docs/problems").glob("*.md")
+    )
+    print(
+        f"{'pages':>5} {'seconds':>8} {'of least':>9} {'plain':>6}"
+        f" {'one page more':>14} {'per page':>9}"
+    )
+    before = None
+    for make in (lambda pages: pages, thirty):
+        book = make(pages)
+        found = measure(book)
+        least = found["no execution"] + found["cells"]
+        more = found["one page"] - found["its cells"]
+        per_page = ""
+        if before:
+            built = found["book"] - before["book"]
+            cells = found["cells"] - before["cells"]
+            each = (built - cells) / (len(book) - len(pages))
+            per_page = f"{each:+.2f} s"
+        print(
+            f"{len(book):>5} {found['book']:>8.1f}"
+            f" {found['book'] / least:>9.2f}"
+            f" {found['plain kernels'] / least:>6.2f}"
+            f" {more:>+12.1f} s {per_page:>9}",
+            flush=True,
+        )
+        before = found
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("conf.py", "docs", "src", "pyproject.toml"):
+            source, target = ROOT / name, Path(folder, name)
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("_build", "__pycache__")
+                shutil.copytree(source, target, ignore=ignored)
+            else:
+                shutil.copyfile(source, target)
+        os.chdir(folder)
+        main()

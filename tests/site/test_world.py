@@ -1,0 +1,132 @@
+"""A build survives what the world does, and leaves nothing half-written."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+from books import GOOD, cell, run_docs, start_docs, write_book
+
+ON_EIGHT = GOOD + cell(
+    "jax.config.update('jax_platforms', 'cpu')\n"
+    "jax.config.update('jax_num_cpu_devices', 8)\n"
+    "assert jax.device_count() == 8\n"
+    "print('größer → 大')"
+)
+
+
+def files(folder: Path) -> set[Path]:
+    """List what there is, but for what Python keeps for itself."""
+    return {
+        path
+        for path in folder.rglob("*")
+        if not {"__pycache__", ".nox"} & {*path.parts}
+    }
+
+
+def test_any_path_and_any_environment(tmp_path: Path) -> None:
+    """Blanks and letters, no home, another locale, settings of JAX."""
+    folder = tmp_path / "ein schönes Buch, 第一"
+    write_book(folder, {"page": ON_EIGHT})
+    result = run_docs(
+        folder,
+        HOME="/nonexistent",
+        LC_ALL="POSIX",
+        XLA_FLAGS="--xla_force_host_platform_device_count=3",
+        JAX_PLATFORMS="cuda",
+        JAX_NUM_CPU_DEVICES="1",
+        PYTHONWARNINGS="ignore",
+    )
+    page = folder / "docs/_build/html/page.html"
+
+    assert result.returncode == 0, result.stdout
+    assert "größer → 大" in page.read_text("utf-8")
+
+
+def test_plain_kernels_give_the_same_page(tmp_path: Path) -> None:
+    """Where a process can't be forked, a page runs all the same."""
+    write_book(tmp_path, {"page": ON_EIGHT})
+    warm = run_docs(tmp_path, "--out", str(tmp_path / "warm"))
+    settings = tmp_path / "conf.py"
+    settings.write_text(settings.read_text("utf-8") + "kernels_warm = 0\n")
+    plain = run_docs(tmp_path, "--out", str(tmp_path / "plain"))
+
+    assert (warm.returncode, plain.returncode) == (0, 0), plain.stdout
+    assert (tmp_path / "warm/page.html").read_bytes() == (
+        tmp_path / "plain/page.html"
+    ).read_bytes()
+
+
+def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
+    """A checkout may be read-only, if the book goes to another place."""
+    checkout = tmp_path / "checkout"
+    write_book(checkout, {"page": GOOD})
+    before = files(checkout)
+    result = run_docs(checkout, "--out", str(tmp_path / "out" / "html"))
+
+    assert result.returncode == 0, result.stdout
+    assert files(checkout) == before
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["html"]
+
+
+def test_two_builds_at_once(tmp_path: Path) -> None:
+    """Both end well, and one of them is the book."""
+    write_book(tmp_path, {"page": GOOD})
+    builds = [start_docs(tmp_path) for _ in range(2)]
+    outputs = [build.communicate(timeout=300)[0] for build in builds]
+    built = tmp_path / "docs" / "_build"
+
+    assert [build.returncode for build in builds] == [0, 0], outputs
+    assert [path.name for path in built.iterdir()] == ["html"]
+    assert (built / "html" / "page.html").exists()
+
+
+def test_an_interrupt(tmp_path: Path) -> None:
+    """The old book stays, no part of the new one, and no process."""
+    write_book(tmp_path, {"page": GOOD})
+    assert run_docs(tmp_path).returncode == 0
+    page = tmp_path / "docs" / "_build" / "html" / "page.html"
+    before = page.read_bytes()
+    note = tmp_path / "pid"
+    endless = (
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(100)"
+    )
+    write_book(tmp_path, {"page": GOOD + cell(endless)})
+    build = start_docs(tmp_path)
+    deadline = time.monotonic() + 60
+    while not note.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    # As a terminal does: all of the build is told.
+    os.killpg(build.pid, signal.SIGINT)
+    output, _ = build.communicate(timeout=60)
+    kernel = int(note.read_text())
+    while psutil.pid_exists(kernel) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert build.returncode != 0, output
+    assert not psutil.pid_exists(kernel)
+    assert page.read_bytes() == before
+    assert [p.name for p in page.parents[1].iterdir()] == ["html"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """The old book stays, and no part of the new one."""
+    write_book(tmp_path, {"page": GOOD})
+    assert run_docs(tmp_path).returncode == 0
+    page = tmp_path / "docs" / "_build" / "html" / "page.html"
+    before = page.read_bytes()
+    # From here on, no file can grow: as if there were no room.
+    full = (
+        "import resource as r\nr.setrlimit(r.RLIMIT_FSIZE, (9999, 9999))\n"
+    )
+    settings = tmp_path / "conf.py"
+    settings.write_text(full + settings.read_text("utf-8"))
+    result = run_docs(tmp_path)
+
+    assert result.returncode != 0
+    assert "File too large" in result.stdout
+    assert page.read_bytes() == before
+    assert [p.name for p in page.parents[1].iterdir()] == ["html"]
