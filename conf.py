@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "attempt",
     "executed",
+    "first_use",
     "predict",
     "problem_map",
     "public_names",
