@@ -87,6 +87,8 @@ def run(
     # What was imported is older than what a writer has saved since.
     for name in [n for n in sys.modules if n.split(".")[0] == "shardbook"]:
         del sys.modules[name]
+    # The warm process looks in no folder that it happens to be in.
+    sys.path.insert(0, "")
     sys.argv = ["ipykernel_launcher", *arguments]
     IPKernelApp.launch_instance(arguments)
 
