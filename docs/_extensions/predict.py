@@ -149,11 +149,11 @@ def tags(before: str, after: str) -> tuple[Any, Any]:
     )
 
 
-def lines(before: str, after: str) -> tuple[Any, Any]:
-    """Write Markdown around what a node holds, on lines of its own."""
+def lines(before: str, after: str, apart: int) -> tuple[Any, Any]:
+    """Write Markdown around what a node holds, so many lines apart."""
     return (
-        lambda writer, node: writer.add(before, prefix_eol=1),
-        lambda writer, node: writer.add(after, suffix_eol=1),
+        lambda writer, node: writer.add(before, prefix_eol=apart),
+        lambda writer, node: writer.add(after, suffix_eol=apart),
     )
 
 
@@ -165,19 +165,19 @@ def setup(app: Sphinx) -> dict[str, bool]:
             '<fieldset class="predict">\n',
             '</ul>\n<div role="status"></div>\n</fieldset>\n',
         ),
-        markdown=lines("", ""),
+        markdown=lines("", "", 2),
     )
     app.add_node(
         prediction_question,
         html=tags("<legend>", "</legend>\n<ul>\n"),
-        markdown=lines("**", "**\n"),
+        markdown=lines("**", "**", 2),
     )
     # The buttons do nothing without the script, which shows them.
     radio = '<input type="radio" name="{name}" value="{value}" hidden>'
     app.add_node(
         prediction_choice,
         html=tags(f"<li><label>{radio} ", "</label></li>\n"),
-        markdown=lines("- ", ""),
+        markdown=lines("- ", "", 1),
     )
     app.add_node(
         prediction_outcome,
@@ -186,7 +186,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             "<summary>Show what happens</summary>\n",
             "</details>\n",
         ),
-        markdown=lines("", ""),
+        markdown=lines("", "", 2),
     )
     app.connect("doctree-read", join)
     app.connect("html-page-context", add_script)

@@ -4,7 +4,9 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from docutils import nodes
+from nbformat import v4
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -120,6 +122,40 @@ def name_languages(app: Sphinx, tree: nodes.document, name: str) -> None:
         block["language"] = LANGUAGES.get(language, language)
 
 
+def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Say in the executed notebooks what the Markdown says.
+
+    MyST-NB leaves in them what a page is written in; no notebook shows it.
+    """
+    if exception or app.builder.format != "markdown":
+        return
+    for twin in Path(app.outdir).rglob("*.md"):
+        name = twin.relative_to(app.outdir).with_suffix(".ipynb")
+        path = Path(app.outdir, "_sources", name)
+        if path.exists():
+            notebook = nbformat.read(path, 4)
+            rewrite(notebook, twin.read_text("utf-8"))
+            nbformat.write(notebook, path)
+
+
+def rewrite(notebook: nbformat.NotebookNode, twin: str) -> None:
+    """Put what is around the cells of a twin around those of a notebook."""
+    cells = []
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        text, _, twin = twin.partition(f"```python\n{cell.source}\n```")
+        cells += [v4.new_markdown_cell(text.strip()), cell]
+        # What it printed is an output here, and no text.
+        for output in cell.outputs:
+            words = output.get("text") or output.data["text/plain"]
+            twin = twin.replace(f"```text\n{words.rstrip()}\n```", "", 1)
+    cells.append(v4.new_markdown_cell(twin.strip()))
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    notebook.cells = cells
+
+
 def write_fold(writer: Any, node: nodes.admonition) -> None:
     """Write an admonition in Markdown as it is written in the page."""
     title = node.pop(0)
@@ -132,6 +168,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # After the theme has made its menu.
     app.connect("html-page-context", fill_menu, priority=502)
     app.connect("build-finished", write_llms)
+    app.connect("build-finished", write_notebooks)
     app.connect("doctree-resolved", name_languages)
     for node, visit in (
         (nodes.admonition, write_fold),

@@ -2,10 +2,12 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from playwright.sync_api import Page
 
@@ -160,6 +162,27 @@ def test_the_markdown_holds_cells_and_outputs(
         for cell in cells(html, name):
             assert f"```python\n{cell}\n```" in twin, (name, cell)
         assert "```text\njax " in twin
+
+
+def test_the_notebook_says_what_the_page_says(
+    html: Path, executed: list[str]
+) -> None:
+    """In a notebook's own Markdown, with nothing of the page's source."""
+    for name in executed:
+        path = (html / "_sources" / name).with_suffix(".ipynb")
+        notebook = nbformat.read(path, 4)
+        nbformat.validate(notebook)
+        texts = [c.source for c in notebook.cells if c.cell_type != "code"]
+        words = "\n".join(texts)
+
+        assert texts[0].startswith("# "), name
+        assert not re.search(r"^(:::|```\{)|\{[a-z:]+\}`", words, re.M), (
+            name
+        )
+        for cell in notebook.cells:
+            for output in cell.get("outputs", ()):
+                printed = output.get("text") or output.data["text/plain"]
+                assert f"```text\n{printed.rstrip()}\n```" not in words
 
 
 def test_llms_txt_leads_to_all_pages(page: Page, pages: list[str]) -> None:
