@@ -120,6 +120,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def mutation(session: nox.Session) -> None:
+    """See how many slips in solutions and pages something catches."""
+    install(session, "tests")
+    session.run("python", "tests/mutation", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and configuration; "-- --fix" mends what it can."""
     groups = nox.project.dependency_groups(PROJECT, "lint")
