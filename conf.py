@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "attempt",
     "executed",
+    "explorer",
     "problem_map",
     "public_names",
 ]
