@@ -1,6 +1,5 @@
 // The layout explorer: which device holds which slice of an array.
-// The tests compare what comes before "The page" with JAX, and the pictures
-// with those of shardbook.draw.
+// The tests compare its answers with JAX, its pictures with shardbook.draw.
 (() => {
 "use strict";
 
@@ -85,7 +84,7 @@ function refuse(shape, sizes, spec) {
   const used = spec.flat();
   const twice = used.find((name, i) => used.indexOf(name) < i);
   if (twice) {
-    fail(`“${twice}” stands twice: a mesh axis cuts once.`,
+    fail(`“${twice}” stands twice: a mesh axis cuts only once.`,
       `DuplicateSpecError: … has duplicate entries for \`${twice}\``);
   }
   const unknown = used.find((name) => !sizes.has(name));
@@ -489,6 +488,7 @@ function start(root) {
       for (const [name, value] of first) {
         fields[name].value = given.get(name) ?? value;
       }
+      root.scrollIntoView();
     }
     update();
   };
