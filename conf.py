@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "attempt",
     "executed",
+    "explorer",
     "first_use",
     "kernels",
     "predict",

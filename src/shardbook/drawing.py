@@ -120,8 +120,9 @@ class _Paper:
         )
 
     def _blocks(self, axis: int) -> int:
-        """Into how many blocks an axis is cut."""
-        return self.leaf.shape[axis] // max(self.leaf.shard_shape[axis], 1)
+        """Into how many blocks an axis is cut; one if it is empty."""
+        size = self.leaf.shape[axis]
+        return size // self.leaf.shard_shape[axis] if size else 1
 
     def _side(self, axes: Sequence[int]) -> float:
         """The length of a side, long enough to write in each block."""

@@ -161,6 +161,17 @@ def test_the_axes_are_named() -> None:
     assert repr(draw(x)).startswith("float32[4@data,8@model] P('data', 'mo")
 
 
+def test_an_empty_array_is_drawn() -> None:
+    """It has one slice, with nothing in it."""
+    sharding = NamedSharding(MESHES[1], P("data"))
+    x = jax.ShapeDtypeStruct((0, 4), jnp.float32, sharding=sharding)
+    whole, devices = pictures(x)
+
+    assert len(coloured(whole)) == 1
+    assert len(coloured(devices)) == 8
+    assert repr(draw(x)).endswith("devices 0-7: [0:0, 0:4]")
+
+
 def test_what_is_on_no_device_is_refused() -> None:
     """The message says what to do."""
     with pytest.raises(ValueError, match="'x' is on no device: place it"):

@@ -1,0 +1,517 @@
+// The layout explorer: which device holds which slice of an array.
+// The tests compare its answers with JAX, its pictures with shardbook.draw.
+(() => {
+"use strict";
+
+const COLOURS = [
+  "#8ecae6", "#ffc85c", "#a3d398", "#f7a8b8",
+  "#bfaeea", "#76d7c4", "#f6a57b", "#d9d671",
+];
+
+// A choice has no answer; "jax" is what JAX raises, if it comes so far.
+const fail = (message, jax = "") => {
+  throw Object.assign(new Error(message), { jax });
+};
+
+const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
+const same = (a, b) => String(a) === String(b);
+const tuple = (items) =>
+  `(${items.join(", ")}${items.length === 1 ? "," : ""})`;
+const bytesText = (number) =>
+  `${number.toLocaleString("en")} byte${number === 1 ? "" : "s"}`;
+
+// --- What the reader writes ---
+
+function parseShape(text) {
+  if (!/^\s*(\(\s*\)|\(?\s*\d+\s*(,\s*\d+\s*)*,?\s*\)?)\s*$/.test(text)) {
+    fail(`“${text}” is not a shape, such as 8, 16.`);
+  }
+  const shape = (text.match(/\d+/g) || []).map(Number);
+  if (shape.length > 4) fail("The explorer draws arrays of four axes.");
+  return shape;
+}
+
+function parseMesh(text) {
+  const mesh = text.replace(/,\s*$/, "").split(",").map((part) => {
+    const [, name, size] =
+      part.match(/^\s*([A-Za-z_]\w*)\s*[=:]\s*(\d+)\s*$/) || [];
+    if (!(size > 0)) {
+      fail(`“${text}” is not a mesh, such as data:2, model:4.`);
+    }
+    return [name, Number(size)];
+  });
+  if (new Map(mesh).size < mesh.length) {
+    fail("Two axes of the mesh have the same name.");
+  }
+  if (mesh.length > 3 || product(mesh.map((axis) => axis[1])) > 64) {
+    fail("The explorer draws three mesh axes and 64 devices.");
+  }
+  return mesh;
+}
+
+// Gives a list of names for each entry of the spec.
+function parseSpec(text) {
+  const [, inner] = text.match(
+    /^\s*P\(((?:None|"\w+"|'\w+'|[\s,()])*)\)\s*$/) || [];
+  const json = `[${inner}]`.replace(/'/g, '"')
+    .replace(/\bNone\b(?!")/g, "null").replace(/\(/g, "[")
+    .replace(/\)/g, "]").replace(/,\s*\]/g, "]");
+  let entries = [0];
+  try {
+    entries = JSON.parse(json);
+  } catch {
+    // It stays a 0, which is no name.
+  }
+  const spec = entries.map((entry) => [entry ?? []].flat());
+  if (spec.flat().some((name) => typeof name !== "string")) {
+    fail(`“${text}” is not a spec, such as P(None, ("data", "model")).`);
+  }
+  return spec;
+}
+
+const specText = (spec, quote = '"') => {
+  const entries = spec.map((names) => {
+    const quoted = names.map((name) => quote + name + quote);
+    return names.length > 1 ? tuple(quoted) : quoted[0] || "None";
+  });
+  return `P(${entries.join(", ")})`;
+};
+
+// --- Arithmetic ---
+
+// Refuse what JAX refuses, in the order in which it looks.
+function refuse(shape, sizes, spec) {
+  const used = spec.flat();
+  const twice = used.find((name, i) => used.indexOf(name) < i);
+  if (twice) {
+    fail(`“${twice}” stands twice: a mesh axis cuts only once.`,
+      `DuplicateSpecError: … has duplicate entries for \`${twice}\``);
+  }
+  const unknown = used.find((name) => !sizes.has(name));
+  if (unknown) {
+    const names = tuple([...sizes.keys()].map((name) => `'${name}'`));
+    fail(`The mesh has no axis “${unknown}”.`,
+      `ValueError: … is not found in mesh: ${names}`);
+  }
+  const [rank, length] = [shape.length, spec.length];
+  if (length > rank) {
+    fail(`The spec has ${length} entries, for a rank of ${rank}.`,
+      `ValueError: … only valid for values of rank at least ${length}, ` +
+        `but was applied to a value of rank ${rank}`);
+  }
+  spec.forEach((names, axis) => {
+    const parts = product(names.map((name) => sizes.get(name)));
+    const size = shape[axis];
+    if (size % parts) {
+      fail(`Axis ${axis}: ${size} is no multiple of ${parts}.`,
+        `IndivisibleError: … array axis ${axis} is partitioned ${parts} ` +
+          `times, but the dimension size is ${size}`);
+    }
+  });
+}
+
+// A region is a [start, stop] for each axis of the array.
+function layOut(shape, mesh, spec, dtype, itemsize) {
+  const sizes = new Map(mesh);
+  refuse(shape, sizes, spec);
+  const cuts = shape.map((_, axis) => spec[axis] || []);
+  const parts = cuts.map((names) =>
+    product(names.map((name) => sizes.get(name))));
+  const shardShape = shape.map((size, axis) => size / parts[axis]);
+  const count = product([...sizes.values()]);
+  const places = [...Array(count).keys()].map((device) =>
+    Object.fromEntries(mesh.map(([name, size], i) => {
+      const stride = product(mesh.slice(i + 1).map((axis) => axis[1]));
+      return [name, Math.floor(device / stride) % size];
+    })));
+  const regions = places.map((place) => cuts.map((names, axis) => {
+    const block = names.reduce(
+      (number, name) => number * sizes.get(name) + place[name], 0);
+    const start = block * shardShape[axis];
+    return [start, start + shardShape[axis]];
+  }));
+  const bytes = product(shardShape) * itemsize;
+  if (bytes * count > Number.MAX_SAFE_INTEGER) {
+    fail("There are too many bytes to count.");
+  }
+  return {
+    shape, mesh, spec, dtype, itemsize, places, cuts, shardShape, regions,
+    ...slices(regions), bytes, total: bytes * count,
+    copies: count / product(parts),
+    over: mesh.filter(([name, size]) => size > 1 && !spec.flat()
+      .includes(name)).map((axis) => axis[0]),
+  };
+}
+
+// The distinct regions in the order of the array, and that of each device.
+function slices(regions) {
+  const found = {};
+  const holds = regions.map((region, device) => {
+    const part = found[region] ??= { region, devices: [] };
+    part.devices.push(device);
+    return part;
+  });
+  const parts = Object.values(found).sort(({ region: a }, { region: b }) => {
+    const axis = a.findIndex((span, i) => span[0] !== b[i][0]);
+    return a[axis][0] - b[axis][0];
+  });
+  parts.forEach((part, number) => {
+    part.colour = COLOURS[number % COLOURS.length];
+  });
+  return { parts, holds };
+}
+
+// The elements that two regions have in common.
+const shared = (one, other = one) => product(one.map(([a, b], axis) =>
+  Math.max(0, Math.min(b, other[axis][1]) - Math.max(a, other[axis][0]))));
+
+// Whether what cut one axis last now cuts another one last.
+function swaps(from, to) {
+  const sizes = new Map(from.mesh);
+  const [a, b] = [from, to].map(({ cuts }) => cuts.map((names) => names
+    .map((name) => (sizes.get(name) > 1 ? `${name},` : "")).join("")));
+  const moved = (i, j) =>
+    a[i].startsWith(b[i]) && a[j] + a[i].slice(b[i].length) === b[j];
+  const [i, j, ...more] = [...a.keys()].filter((axis) => a[axis] !== b[axis]);
+  return j && !more.length && (moved(i, j) || moved(j, i));
+}
+
+// What XLA makes of the move, where the tests have shown it.
+function collective(from, to, total) {
+  if (!total) {
+    return same(from.regions, to.regions) ? "same" : "slice";
+  }
+  if (from.regions.every((old, device) =>
+    shared(old, to.regions[device]) === shared(old))) return "all-gather";
+  if (swaps(from, to)) return "all-to-all";
+  const [before, after] = [from, to].map(({ regions }) =>
+    regions.map(String).sort());
+  return same(before, after) ? "collective-permute" : "";
+}
+
+// The bytes that each device needs and does not hold yet.
+function move(from, to) {
+  const received = to.regions.map((region, device) =>
+    (shared(region) - shared(region, from.regions[device])) * to.itemsize);
+  const total = received.reduce((a, b) => a + b);
+  return { received, total, name: collective(from, to, total) };
+}
+
+// --- Words ---
+
+function describe({ shape, shardShape, places, copies, over, ...rest }) {
+  const count = places.length;
+  const all = copies === count;
+  const part = all ? "the" : `a slice ${tuple(shardShape)} of the`;
+  const copied = `${all ? "The array" : "Each slice"} lies on ${copies} ` +
+    `devices: it is replicated over ${over.join(" and ")}.`;
+  return `${count > 1 ? `Each of ${count} devices` : "One device"} holds ` +
+    `${part} array ${tuple(shape)}, ${bytesText(rest.bytes)}; ` +
+    `${bytesText(rest.total)} in all. ` +
+    (copies > 1 ? copied : "Nothing is replicated.");
+}
+
+function describeMove(from, to) {
+  const { received, total, name } = move(from, to);
+  const most = Math.max(...received);
+  const each = received.every((bytes) => bytes === most)
+    ? "each device receives" : "a device receives up to";
+  const how = name ? `, by ${name}` : "";
+  const words = {
+    same: "nothing moves",
+    slice: "nothing moves: each device keeps a part of what it holds",
+  }[name] || `${each} ${bytesText(most)}, ${bytesText(total)} in all${how}`;
+  return ` To reach ${specText(to.spec)}, ${words}.`;
+}
+
+function code(...layouts) {
+  const { shape, mesh, places } = layouts[0];
+  const names = tuple(mesh.map(([name]) => `"${name}"`));
+  const times = mesh.length > 1 ? ` * ${mesh.length}` : "";
+  return `import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+jax.config.update("jax_num_cpu_devices", ${places.length})
+mesh = jax.make_mesh(
+    ${tuple(mesh.map((axis) => axis[1]))}, ${names}, (AxisType.Auto,)${times}
+)
+` + layouts.map(({ spec }, i) => {
+    const name = i ? "target" : "sharding";
+    return `${name} = NamedSharding(mesh, ${specText(spec)})
+print(${name}.shard_shape(${tuple(shape)}))
+`;
+  }).join("");
+}
+
+// --- Pictures, as shardbook.draw makes them ---
+
+function ranges(ids) {
+  const runs = [];
+  for (const id of ids) {
+    if (runs.length && id === runs.at(-1).at(-1) + 1) runs.at(-1).push(id);
+    else runs.push([id]);
+  }
+  return runs.map((run) => run.length > 2
+    ? `${run[0]}-${run.at(-1)}` : run.join(" ")).join(" ");
+}
+
+const sizesText = ({ shape, cuts }) => shape.map((size, axis) =>
+  cuts[axis].length ? `${size}@${cuts[axis]}` : `${size}`);
+const title = (layout) =>
+  `${layout.dtype}[${sizesText(layout)}] ${specText(layout.spec, "'")}`;
+const label = (layout) => [
+  title(layout),
+  ...layout.parts.map(({ region, devices }) =>
+    `  device${devices.length > 1 ? "s" : ""} ${ranges(devices)}: ` +
+    `[${region.map((span) => span.join(":")).join(", ")}]`),
+].join("\n");
+
+// The last axis that is cut runs across, so that each cut is seen.
+function rowsAndColumns({ shape, shardShape }) {
+  const axes = [...shape.keys()];
+  const cut = axes.filter((axis) => shardShape[axis] !== shape[axis]);
+  const last = axes.slice(-1);
+  if (axes.length < 2) return [[], axes];
+  if (cut.length > 1) return [cut.slice(0, -1), cut.slice(-1)];
+  const other = cut.length && !same(cut, last);
+  return [other ? cut : axes.slice(-2, -1), last];
+}
+
+// How the array lies on paper, from 0 to 1, and where on it a slice is.
+function onPaper(layout) {
+  const { shape, shardShape } = layout;
+  const both = rowsAndColumns(layout);
+  const area = (axes) => product(axes.map((axis) => shape[axis]));
+  const blocks = shape.map((size, axis) =>
+    size / shardShape[axis] || 1);
+  const sides = both.map((axes) => Math.min(1, Math.max(
+    area(axes) / Math.max(...both.map(area), 1), 0.4,
+    product(axes.map((axis) => blocks[axis])) / 14)));
+  const box = ({ region }) => {
+    const [[top, height], [left, width]] = both.map((axes, side) => {
+      let [place, all] = [0, 1];
+      for (const axis of axes) {
+        const [start, stop] = region[axis];
+        place = place * blocks[axis] + start / (stop - start || 1);
+        all *= blocks[axis];
+      }
+      return [place / all * sides[side], sides[side] / all];
+    });
+    return [left, top, width, height];
+  };
+  return { both, height: sides[0], width: sides[1], box };
+}
+
+const rect = (box, x, y, scale, fill = "none", stroke = "currentColor") => {
+  const at = box.map((n, i) => (n * scale + [x, y, 0, 0][i]).toFixed(1));
+  return `<rect x="${at[0]}" y="${at[1]}" width="${at[2]}" ` +
+    `height="${at[3]}" fill="${fill}" stroke="${stroke}"/>`;
+};
+const text = (x, y, words, more = "") => `<text x="${x.toFixed(1)}" ` +
+  `y="${y.toFixed(1)}" text-anchor="middle"${more}>${words}</text>`;
+const svg = (wide, high, ...parts) => {
+  const [width, height] = [wide.toFixed(0), high.toFixed(0)];
+  return '<svg xmlns="http://www.w3.org/2000/svg" ' +
+    `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
+    'font-family="ui-monospace, monospace" font-size="12" ' +
+    `fill="currentColor">${parts.join("")}</svg>`;
+};
+
+function arrayPicture(layout) {
+  const paper = onPaper(layout);
+  const [scale, top] = [240, 24];
+  const [rows, columns] = paper.both.map((axes) =>
+    axes.map((axis) => sizesText(layout)[axis]).join(" × "));
+  const left = paper.both[0].length ? 7.5 * rows.length + 12 : 2;
+  const slices = layout.parts.map((part) => {
+    const box = paper.box(part);
+    const [x, y, width, height] = box.map((number) => number * scale);
+    const { length } = part.devices;
+    let words = ranges(part.devices);
+    if (7.5 * words.length > width) words = length > 1 ? `×${length}` : "";
+    return rect(box, left, top, scale, part.colour) + text(
+      left + x + width / 2, top + y + height / 2 + 4, words,
+      ' fill="#16181d"');
+  });
+  const [width, height] = [paper.width * scale, paper.height * scale];
+  return svg(left + width + 2, top + height + 2, ...slices,
+    text(left + width / 2, top - 9, columns),
+    text(left / 2 - 4, top + height / 2 + 4, rows));
+}
+
+function devicesPicture(layout) {
+  const { mesh, places, holds } = layout;
+  const paper = onPaper(layout);
+  const names = mesh.map((axis) => axis.join("="));
+  const [down, across] = [names.slice(0, -1).join(" "), names.at(-1)];
+  const columns = Math.min(mesh[1] ? mesh.at(-1)[1] : 8, places.length);
+  const rows = Math.ceil(places.length / columns);
+  const [side, gap] = columns > 4 ? [36, 6] : [44, 12];
+  const left = down ? 8 * down.length + 10 : 2;
+  const high = side * paper.height;
+  const [top, wide, pitch] = [24, side + gap, high + gap + 16];
+  const whole = [0, 0, paper.width, paper.height];
+  const tiles = places.map((_, device) => {
+    const x = left + device % columns * wide;
+    const y = top + Math.floor(device / columns) * pitch;
+    const inset = x + side * (1 - paper.width) / 2;
+    const { colour } = holds[device];
+    return rect(paper.box(holds[device]), inset, y, side, colour, colour) +
+      rect(whole, inset, y, side) +
+      text(x + side / 2, y + high + 13, device);
+  });
+  const middle = top + rows * pitch / 2;
+  return svg(left + columns * wide - gap + 2, top + rows * pitch,
+    text(left + columns * wide / 2 - gap / 2, 15, across),
+    down ? text(left / 2 - 4, middle, down) : "", ...tiles);
+}
+
+// --- The page ---
+
+function figure(layout) {
+  const { shardShape, bytes, places } = layout;
+  const where = places.length > 1
+    ? `each of ${places.length} devices` : "one device";
+  return `<figure class="shardbook-drawing">
+<div role="img" aria-label="${label(layout)}">${arrayPicture(layout)}${
+    devicesPicture(layout)}</div>
+<figcaption><code>${title(layout)}</code>: ${tuple(shardShape)}, ${
+    bytesText(bytes)} on ${where}</figcaption></figure>`;
+}
+
+const row = (tag, cells) => `<tr>${cells.map((cell) =>
+  `<${tag}>${cell}</${tag}>`).join("")}</tr>`;
+
+function table(layouts) {
+  const { mesh, places, shape } = layouts[0];
+  const received = layouts[1] ? move(...layouts).received : [];
+  const held = ({ region, colour }) => {
+    const spans = region.map(([start, stop], axis) =>
+      stop - start === shape[axis] ? ":" : `${start}:${stop}`);
+    return `<span style="background: ${colour}"></span>[${
+      spans.join(", ") || "..."}]`;
+  };
+  const heads = ["device", ...mesh.map(([name]) => name), "holds"];
+  if (layouts[1]) heads.push("then", "receives");
+  const rows = places.map((place, device) => row("td", [
+    device, ...Object.values(place),
+    ...layouts.map(({ holds }) => held(holds[device])),
+    ...received.slice(device, device + 1).map(bytesText),
+  ]));
+  return `<table><thead>${row("th", heads)}</thead><tbody>${
+    rows.join("")}</tbody></table>`;
+}
+
+// A button for each axis of the array and of the mesh: pressed, it cuts.
+function showButtons(box, shape, mesh, spec) {
+  const key = `${shape};${mesh}`;
+  if (box.dataset.key !== key) {
+    // Only then: a new button would not have the focus of the old one.
+    box.dataset.key = key;
+    box.innerHTML = shape.map((size, axis) => `<div role="group"
+aria-label="axis ${axis}, of size ${size}, cut by"><span>axis ${axis}: ${size
+    }</span>${mesh.map(([name]) => `<button type="button"
+data-axis="${axis}" data-name="${name}"></button>`).join("")}</div>`)
+      .join("");
+  }
+  for (const button of box.querySelectorAll("button")) {
+    const { axis, name } = button.dataset;
+    const names = spec?.[axis] || [];
+    const place = names.indexOf(name) + 1;
+    button.setAttribute("aria-pressed", place > 0);
+    button.innerHTML =
+      name + (place && names[1] ? `<sup>${place}</sup>` : "");
+  }
+}
+
+function press({ axis, name }, spec) {
+  const cuts = [...spec];
+  while (cuts.length <= axis) cuts.push([]);
+  const others = cuts[axis].filter((each) => each !== name);
+  cuts[axis] = same(others, cuts[axis]) ? [...others, name] : others;
+  while (cuts.length && !cuts.at(-1).length) cuts.pop();
+  return specText(cuts);
+}
+
+function start(root) {
+  const find = (selector) => root.querySelector(selector);
+  const form = find("form");
+  const fields = form.elements;
+  const link = find(".explorer-link");
+  const first = [...new FormData(form)];
+  const boxes = [...root.querySelectorAll(".explorer-axes")];
+  let specs = [];
+
+  const address = () => `#${new URLSearchParams(new FormData(form))}`
+    .replace(/\+/g, "").replace(/%22/g, "'")
+    .replace(/%(2[789C]|3A)/g, decodeURIComponent);
+  const choose = () => {
+    const shape = parseShape(fields.shape.value);
+    const mesh = parseMesh(fields.mesh.value);
+    const { spec, to } = fields;
+    specs = (to.value ? [spec, to] : [spec]).map((field) =>
+      parseSpec(field.value));
+    boxes.forEach((box, i) => showButtons(box, shape, mesh, specs[i]));
+    const [type] = fields.dtype.selectedOptions;
+    if (!type) fail("This dtype is not known.");
+    return specs.map((each) =>
+      layOut(shape, mesh, each, type.value, Number(type.dataset.bytes)));
+  };
+  const show = (...layouts) => {
+    find(".explorer-pictures").innerHTML = layouts.map(figure).join("");
+    find(".explorer-table").innerHTML = table(layouts);
+    find("pre").innerHTML = code(...layouts).replace(
+      /("\w+")|\b(\d+)\b|\b(import|from|as)\b|(None)/g,
+      (all, ...found) => `<span class="${
+        ["s2", "mi", "kn", "kc"][found.findIndex(Boolean)]}">${all}</span>`);
+    return describe(layouts[0]) +
+      (layouts[1] ? describeMove(...layouts) : "");
+  };
+  const update = () => {
+    let [answer, wrong] = ["", false];
+    try {
+      answer = show(...choose());
+    } catch (error) {
+      if (error.jax === undefined) throw error;
+      wrong = true;
+      answer = error.message + (error.jax && ` JAX: ${error.jax}`);
+    }
+    root.classList.toggle("wrong", wrong);
+    find(".explorer-result").inert = wrong;
+    find(".explorer-answer").textContent = answer;
+    if (link) link.hash = address();
+  };
+  const keep = () => link || history.replaceState(null, "", address());
+  const restore = () => {
+    const given = new URLSearchParams(location.hash.slice(1));
+    if (!link && location.hash.includes("=")) {
+      for (const [name, value] of first) {
+        fields[name].value = given.get(name) ?? value;
+      }
+      root.scrollIntoView();
+    }
+    update();
+  };
+
+  form.oninput = update;
+  form.onchange = keep;
+  form.onclick = ({ target }) => {
+    const button = target.closest("button");
+    if (!button) return;
+    const box = boxes.findIndex((each) => each.contains(button));
+    fields[box ? "to" : "spec"].value =
+      press(button.dataset, specs[box] || []);
+    update();
+    keep();
+  };
+  addEventListener("hashchange", restore);
+  restore();
+  root.classList.add("live");
+}
+
+window.shardbook = { explorer: {
+  parseShape, parseMesh, parseSpec, layOut, move, arrayPicture,
+  devicesPicture, label,
+} };
+document.querySelectorAll(".shardbook-explorer").forEach(start);
+})();

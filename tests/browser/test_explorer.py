@@ -1,0 +1,612 @@
+"""The layout explorer counts and draws as JAX does, for all readers."""
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from playwright.sync_api import Browser, Page, expect
+
+from shardbook import collectives, draw
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "_static" / "explorer.js"
+NAMES = ("data", "model", "expert", "x")
+DTYPES = ("float32", "bfloat16", "float8_e4m3fn", "complex64", "bool")
+# What the page is asked for each case, as text that a reader would write.
+LAY_OUT = """([cases, draw]) => cases.map(each => {
+  const {shape, mesh, specs, dtype, itemsize} = each;
+  const it = window.shardbook.explorer;
+  try {
+    const layouts = specs.map(spec => it.layOut(
+      it.parseShape(shape), it.parseMesh(mesh), it.parseSpec(spec),
+      dtype, itemsize));
+    return {
+      layouts: layouts.map(layout => ({
+        ...layout, places: null, parts: null, holds: null,
+        label: draw && it.label(layout),
+        pictures:
+          draw && [it.arrayPicture(layout), it.devicesPicture(layout)],
+      })),
+      move: layouts[1] && it.move(...layouts),
+    };
+  } catch (error) {
+    return {jax: error.jax, message: error.message};
+  }
+})"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _devices() -> None:
+    """Set up as many devices as the explorer draws."""
+    jax.config.update("jax_num_cpu_devices", 64)
+    assert jax.device_count() == 64
+
+
+@pytest.fixture
+def explorer(page: Page) -> Page:
+    """Open the page of the explorer."""
+    page.goto("explorer.html")
+    return page
+
+
+class Case:
+    """A shape, a mesh and specs, right or wrong."""
+
+    def __init__(self, dice: random.Random, specs: int = 1) -> None:
+        names = dice.sample(NAMES, dice.randint(1, 3))
+        self.mesh = {name: dice.choice((1, 2, 2, 3, 4)) for name in names}
+        self.devices = math.prod(self.mesh.values())
+        sizes = (0, 1, 6, 7, 12, 16, 24, 48)
+        weights = (1, 1, 2, 1, 5, 5, 10, 10)
+        rank = dice.choice((0, 1, 1, 2, 2, 2, 3, 4))
+        self.shape = tuple(dice.choices(sizes, weights, k=rank))
+        self.dtype = dice.choice(DTYPES)
+        self.itemsize = jnp.dtype(self.dtype).itemsize
+        self.specs = [self._spec(dice) for _ in range(specs)]
+
+    def _spec(self, dice: random.Random) -> str:
+        """Write a spec: mostly right, sometimes too long or misspelt."""
+        names = list(self.mesh)
+        dice.shuffle(names)
+        if dice.random() < 0.15:
+            names.append(dice.choice(NAMES))
+        length = len(self.shape) + dice.choice((-1, 0, 0, 0, 0, 0, 1))
+        entries = []
+        for _ in range(length):
+            count = dice.choice((0, 0, 1, 1, 2, 3))
+            part, names = names[:count], names[count:]
+            if count == 1 and part and dice.random() < 0.5:
+                entries.append(part[0])
+            else:
+                entries.append(tuple(part) or dice.choice((None, ())))
+        words = ", ".join(map(repr, entries))
+        return f"P({words})".replace("'", dice.choice("'\""))
+
+    def as_text(self) -> dict[str, Any]:
+        """Give what the page is given."""
+        return {
+            "shape": str(self.shape),
+            "mesh": ", ".join(
+                f"{n}:{size}" for n, size in self.mesh.items()
+            ),
+            "specs": self.specs,
+            "dtype": self.dtype,
+            "itemsize": self.itemsize,
+        }
+
+    def sharding(self, spec: str) -> NamedSharding:
+        """Make the sharding on real devices."""
+        devices = np.array(jax.devices()[: self.devices])
+        mesh = Mesh(
+            devices.reshape(*self.mesh.values()),
+            tuple(self.mesh),
+            axis_types=(AxisType.Auto,) * len(self.mesh),
+        )
+        return NamedSharding(mesh, eval(spec, {"P": P}))
+
+    def error(self) -> Exception | None:
+        """Place a real array; give what JAX raises, if anything."""
+        try:
+            for spec in self.specs:
+                array = np.broadcast_to(np.int8(0), self.shape)
+                jax.device_put(array, self.sharding(spec))
+        except Exception as error:
+            return error
+        return None
+
+    def regions(self, spec: str) -> list[list[list[int]]]:
+        """Ask JAX which part each device holds."""
+        indices = self.sharding(spec).devices_indices_map(self.shape)
+        return [
+            [
+                list(part.indices(size)[:2])
+                for part, size in zip(
+                    indices[device], self.shape, strict=True
+                )
+            ]
+            for device in jax.devices()[: self.devices]
+        ]
+
+
+def ask(
+    page: Page, cases: list[Case], drawn: bool = False
+) -> list[dict[str, Any]]:
+    """Give the page's answers to all cases, in one call."""
+    told = [case.as_text() for case in cases]
+    return page.evaluate(LAY_OUT, [told, drawn])
+
+
+def right_cases(
+    page: Page, seed: int, number: int, specs: int, drawn: bool = False
+) -> list[tuple[Case, dict[str, Any]]]:
+    """Give random cases that have an answer, with the answer."""
+    dice = random.Random(seed)
+    cases = [Case(dice, specs) for _ in range(number)]
+    answers = zip(cases, ask(page, cases, drawn), strict=True)
+    return [
+        (case, answer) for case, answer in answers if "layouts" in answer
+    ]
+
+
+def test_the_arithmetic_is_that_of_jax(explorer: Page) -> None:
+    """Slices, shapes, bytes and copies; or the same error."""
+    dice = random.Random(0)
+    cases = [Case(dice) for _ in range(4000)]
+    outcomes = Counter()
+    for case, answer in zip(cases, ask(explorer, cases), strict=True):
+        told = case.as_text()
+        error = case.error()
+        if error:
+            kind, words = answer["jax"].split(": … ")
+            outcomes[words.split()[0]] += 1
+            assert kind == type(error).__name__, told
+            assert words in str(error), told
+            continue
+        outcomes["right"] += 1
+        assert "layouts" in answer, (told, answer)
+        (layout,) = answer["layouts"]
+        (spec,) = case.specs
+        regions = case.regions(spec)
+        shard_shape = case.sharding(spec).shard_shape(case.shape)
+        bytes_each = math.prod(shard_shape) * case.itemsize
+
+        assert layout["regions"] == regions, told
+        assert layout["shardShape"] == list(shard_shape), told
+        assert layout["bytes"] == bytes_each, told
+        assert layout["total"] == bytes_each * case.devices, told
+        if math.prod(case.shape):
+            times = set(Counter(map(str, regions)).values())
+            assert times == {layout["copies"]}, told
+            over = math.prod(case.mesh[name] for name in layout["over"])
+            assert layout["copies"] == over, told
+
+    # Each kind of answer was seen often: the four errors, and none.
+    assert len(outcomes) == 5
+    assert min(outcomes.values()) > 100, outcomes
+    assert outcomes["right"] > 1500, outcomes
+
+
+def test_what_moves_is_counted_as_elements(explorer: Page) -> None:
+    """Each device needs what is in its new slice and not in its old."""
+    cases = right_cases(explorer, seed=1, number=2500, specs=2)
+    small = [each for each in cases if math.prod(each[0].shape) < 2000]
+    for case, answer in small:
+        received = []
+        for before, after in zip(
+            *map(case.regions, case.specs), strict=True
+        ):
+            missing = np.zeros(case.shape, bool)
+            missing[tuple(slice(*span) for span in after)] = True
+            missing[tuple(slice(*span) for span in before)] = False
+            received.append(int(missing.sum()) * case.itemsize)
+
+        assert answer["move"]["received"] == received, case.as_text()
+        assert answer["move"]["total"] == sum(received), case.as_text()
+
+    assert len(small) > 500
+
+
+class Pair(Case):
+    """An array of two axes on eight devices, laid out in two ways."""
+
+    def __init__(self, *specs: str) -> None:
+        self.mesh, self.devices = {"data": 2, "model": 4}, 8
+        self.shape, self.dtype, self.itemsize = (16, 8), "float32", 4
+        self.specs = list(specs)
+
+
+def all_pairs() -> list[Pair]:
+    """Give each way to move an array of two axes on a mesh of two."""
+    data, model = ("data",), ("model",)
+    cuts = [(), data, model, data + model, model + data]
+    specs = [
+        f"P({one}, {other})"
+        for one, other in itertools.product(cuts, cuts)
+        if not {*one} & {*other}
+    ]
+    return list(itertools.starmap(Pair, itertools.product(specs, specs)))
+
+
+def test_a_move_has_the_name_that_xla_gives_it(explorer: Page) -> None:
+    """Where the explorer names a collective, the program has that one."""
+    expected = {
+        "same": set(),
+        "slice": set(),
+        "all-gather": {"all-gather"},
+        "all-to-all": {"all-to-all"},
+        "collective-permute": {"collective-permute"},
+    }
+    pairs = all_pairs()
+    cases = [
+        *zip(pairs, ask(explorer, pairs), strict=True),
+        *right_cases(explorer, seed=2, number=2500, specs=2),
+    ]
+    seen = Counter()
+    for number, (case, answer) in enumerate(cases):
+        name = answer["move"]["name"]
+        small = case.devices <= 8 and math.prod(case.shape) > 0
+        # Of the random cases a few, of the pairs all.
+        if (
+            not name
+            or not small
+            or (number >= len(pairs) and seen[name] > 25)
+        ):
+            continue
+        seen[name] += 1
+        source, target = map(case.sharding, case.specs)
+        identity = jax.jit(
+            lambda x: x, in_shardings=source, out_shardings=target
+        )
+        array = jax.ShapeDtypeStruct(case.shape, jnp.float32)
+
+        found = set(collectives(identity, array))
+        assert found == expected[name], case.as_text()
+
+    assert len(pairs) == 11**2
+    assert seen.keys() == expected.keys()
+    assert min(seen.values()) > 15, seen
+
+
+def marks(picture: str) -> list[tuple[Any, ...]]:
+    """Give what is drawn: kinds, colours and words, and where."""
+    return [
+        (part.tag, part.text, part.get("fill"), part.get("stroke"))
+        for part in ElementTree.fromstring(picture).iter()
+    ]
+
+
+def places(picture: str) -> list[float]:
+    """Give all coordinates and sizes of a picture, in order."""
+    return [
+        float(part.get(name))
+        for part in ElementTree.fromstring(picture)
+        for name in ("x", "y", "width", "height")
+        if part.get(name)
+    ]
+
+
+def test_the_pictures_are_those_of_the_pages(explorer: Page) -> None:
+    """The explorer draws, and says, what shardbook.draw does."""
+    cases = right_cases(explorer, seed=3, number=700, specs=1, drawn=True)
+    for case, answer in cases:
+        array = jax.ShapeDtypeStruct(
+            case.shape, case.dtype, sharding=case.sharding(case.specs[0])
+        )
+        drawing = draw(array)
+        figure = ElementTree.fromstring(drawing._repr_html_())
+        (layout,) = answer["layouts"]
+        drawn = [
+            ElementTree.tostring(picture, encoding="unicode")
+            for picture in figure[0]
+        ]
+        # A tuple of one name and the name alone are the same spec.
+        words = layout["label"].partition("\n")[2]
+        assert words == repr(drawing).partition("\n")[2], case.as_text()
+        for ours, theirs in zip(layout["pictures"], drawn, strict=True):
+            assert marks(ours) == marks(theirs), case.as_text()
+            np.testing.assert_allclose(
+                places(ours), places(theirs), atol=0.11
+            )
+
+    assert len(cases) > 250
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("parseShape", "", None),
+        ("parseShape", "()", []),
+        ("parseShape", "8", [8]),
+        ("parseShape", " ( 8 , 16 , ) ", [8, 16]),
+        ("parseShape", "8 16", None),
+        ("parseShape", "8, -1", None),
+        ("parseShape", "8,,16", None),
+        ("parseShape", "1, 2, 3, 4, 5", None),
+        ("parseMesh", "data=2, model:4,", [["data", 2], ["model", 4]]),
+        ("parseMesh", "", None),
+        ("parseMesh", "data:0", None),
+        ("parseMesh", "data:2, data:2", None),
+        ("parseMesh", "data:65", None),
+        ("parseMesh", "a:1, b:1, c:1, d:1", None),
+        ("parseMesh", "<b>:2", None),
+        ("parseSpec", "P()", []),
+        ("parseSpec", " P( None, ('a', \"b\") , ) ", [[], ["a", "b"]]),
+        ("parseSpec", "P('None', 'aNone')", [["None"], ["aNone"]]),
+        ("parseSpec", "P(('a'))", [["a"]]),
+        ("parseSpec", "P(())", [[]]),
+        ("parseSpec", "", None),
+        ("parseSpec", "P(data)", None),
+        ("parseSpec", "P(1)", None),
+        ("parseSpec", "P(None, ", None),
+        ("parseSpec", "P('a' 'b')", None),
+        ("parseSpec", "P((('a', 'b'), 'c'))", None),
+        ("parseSpec", "P(alert())", None),
+    ],
+)  # fmt: skip
+def test_what_can_be_read(
+    explorer: Page, kind: str, text: str, value: Any
+) -> None:
+    """What is no shape, mesh or spec is refused, in words of ours."""
+    found = explorer.evaluate(
+        """([kind, text]) => {
+          try { return window.shardbook.explorer[kind](text); }
+          catch (error) { return error.jax === "" ? null : "crash"; }
+        }""",
+        [kind, text],
+    )
+
+    assert found == value
+
+
+def test_the_bytes_of_each_dtype(explorer: Page) -> None:
+    """The form knows them from JAX."""
+    options = explorer.locator("select option").evaluate_all(
+        "options => options.map(it => [it.value, it.dataset.bytes])"
+    )
+
+    assert len(options) == 10
+    for name, size in options:
+        assert jnp.dtype(name).itemsize == int(size)
+
+
+def test_by_keyboard(explorer: Page) -> None:
+    """Tab, Space and typing are enough, and the answer follows."""
+    answer = explorer.get_by_role("status")
+    before = answer.inner_text()
+    explorer.get_by_label("Shape").focus()
+    for _ in range(3):
+        explorer.keyboard.press("Tab")
+    spec = explorer.locator("[name=spec]")
+    expect(spec).to_be_focused()
+    explorer.keyboard.press("Tab")
+    explorer.keyboard.press("Space")
+
+    expect(spec).to_have_value('P("data", "model")')
+    expect(answer).to_contain_text("a slice (4, 4) of the array (8, 16)")
+    expect(answer).to_contain_text("Nothing is replicated.")
+    pressed = explorer.locator("button:focus")
+    expect(pressed).to_have_text("data")
+    expect(pressed).to_have_attribute("aria-pressed", "true")
+    assert answer.inner_text() != before
+
+    explorer.keyboard.press("Space")
+    explorer.keyboard.press("Shift+Tab")
+    explorer.keyboard.press("End")
+    explorer.keyboard.press("Backspace")
+    explorer.keyboard.type(', "data")')
+    expect(answer).to_contain_text("ValueError: … only valid for values of")
+    expect(explorer.locator(".explorer-result")).to_have_attribute(
+        "inert", ""
+    )
+    explorer.keyboard.press("Control+A")
+    explorer.keyboard.type('P(("model", "data"))')
+    expect(answer).to_contain_text("a slice (1, 16)")
+    first = explorer.locator(".explorer-axes").first
+    expect(first.locator("[aria-pressed=true]")).to_have_text(
+        ["data2", "model1"]
+    )
+
+
+def test_the_answer_says_what_the_picture_shows(explorer: Page) -> None:
+    """The words, the image's name and the table agree."""
+    explorer.locator("[name=to]").fill("P()")
+    answer = explorer.get_by_role("status").inner_text()
+    images = explorer.locator(".explorer-pictures [role=img]")
+    rows = explorer.locator(".explorer-table tbody tr")
+
+    assert answer.endswith(
+        "To reach P(), each device receives 384 bytes, 3,072 bytes in all, "
+        "by all-gather."
+    )
+    assert "  devices 0 4: [0:8, 0:4]" in images.nth(0).get_attribute(
+        "aria-label"
+    )
+    assert "  devices 0-7: [0:8, 0:16]" in images.nth(1).get_attribute(
+        "aria-label"
+    )
+    assert rows.count() == 8
+    assert rows.nth(5).locator("td").all_inner_texts() == [
+        *("5", "1", "1", "[:, 4:8]", "[:, :]", "384 bytes")
+    ]
+
+
+def test_the_address_keeps_the_choice(explorer: Page, context: Any) -> None:
+    """A link to what one reader sees shows it to another."""
+    explorer.locator("[name=shape]").fill("16, 8, 4")
+    explorer.locator("[name=mesh]").fill("x:2, y:2, z:2")
+    explorer.locator("[name=spec]").fill("P(('z', \"x\"), None, 'y')")
+    explorer.locator("[name=to]").fill("P('x')")
+    explorer.locator("select").select_option("bfloat16")
+    answer = explorer.get_by_role("status").inner_text()
+    assert explorer.url.endswith(
+        "explorer.html#shape=16,8,4&mesh=x:2,y:2,z:2&dtype=bfloat16"
+        "&spec=P(('z','x'),None,'y')&to=P('x')"
+    )
+
+    other = context.new_page()
+    other.goto(explorer.url)
+    assert other.get_by_role("status").inner_text() == answer
+    expect(other.locator("select")).to_have_value("bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("#shape=eight", "“eight” is not a shape"),
+        ("#mesh=%3Cimg src=x onerror=alert(1)%3E", "is not a mesh"),
+        ("#spec=P(__import__('os'))", "is not a spec"),
+        ("#spec=%E0%A4%A", "is not a spec"),
+        ("#dtype=float3", "This dtype is not known."),
+        ("#to=P('nowhere')", "The mesh has no axis “nowhere”."),
+        ("#shape=90000000000,90000000000", "too many bytes"),
+        ("#=&&==&shape", "is not a shape"),
+        ("#no-such-place", "Each of 8 devices holds"),
+        ("#other=1", "Each of 8 devices holds"),
+    ],
+)
+def test_a_bad_address(page: Page, address: str, words: str) -> None:
+    """It is told in words, and the page goes on working."""
+    page.goto(f"explorer.html{address}")
+    answer = page.get_by_role("status")
+
+    expect(answer).to_contain_text(words)
+    for name, text in {
+        "shape": "8",
+        "mesh": "data:2",
+        "spec": "P('data')",
+        "to": "",
+    }.items():
+        page.locator(f"[name={name}]").fill(text)
+    page.locator("select").select_option("int8")
+    expect(answer).to_have_text(
+        "Each of 2 devices holds a slice (4,) of the array (8,), 4 bytes; "
+        "8 bytes in all. Nothing is replicated."
+    )
+
+
+def test_the_links_of_the_page(explorer: Page) -> None:
+    """Each shows what its words say."""
+    links = explorer.locator('article a[href^="#shape="]')
+    answer = explorer.get_by_role("status")
+    names = ("all-gather", "all-to-all", "collective-permute")
+    refused = 0
+    for link in links.all():
+        link.click()
+        expect(answer).to_be_in_viewport()
+        words = answer.inner_text()
+        refused += "JAX: " in words
+        if link.inner_text() in names:
+            assert words.endswith(f"by {link.inner_text()}.")
+    assert links.count() == 12
+    assert refused == 4
+
+
+def test_the_code_runs(explorer: Page) -> None:
+    """What is copied is a program, and prints the shapes of the shards."""
+    explorer.locator("[name=to]").fill("P('model')")
+    explorer.locator(".shardbook-explorer .copybtn").focus()
+    explorer.keyboard.press("Enter")
+    explorer.wait_for_function(
+        "navigator.clipboard.readText().then(it => it.includes('target'))"
+    )
+    code = explorer.evaluate("navigator.clipboard.readText()")
+    result = subprocess.run(
+        (sys.executable, "-I", "-c", code),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert result.stdout == "(8, 4)\n(2, 16)\n"
+    assert max(map(len, code.splitlines())) <= 76
+
+
+def test_explorers_in_a_page_leave_its_address_alone(page: Page) -> None:
+    """They offer a link instead, which shows the same choice."""
+    page.goto("problems/tree_mode_shard_map.html#on-eight-devices")
+    address = page.url
+    page.locator(".explorer-axes button").first.click()
+    expect(page.get_by_role("status")).to_contain_text("DuplicateSpecError")
+    page.locator(".explorer-axes button").first.click()
+    page.locator(".explorer-axes button").nth(1).click()
+    page.locator(".explorer-axes button").first.click()
+    expect(page.locator("[name=spec]")).to_have_value('P("model")')
+    assert page.url == address
+
+    answer = page.get_by_role("status").inner_text()
+    page.locator(".explorer-link").click()
+    page.wait_for_url("**/explorer.html#*")
+    assert page.get_by_role("status").inner_text() == answer
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("spec", ["P(('x','y'),None,'z')", "P('x','x')"])
+def test_everyone_can_use_it(
+    page: Page, scheme: str, width: int, spec: str
+) -> None:
+    """No violation that axe knows, and nothing wider than the window."""
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(
+        "explorer.html#shape=1024,8,4096&mesh=x:4,y:4,z:4&to=P('x')"
+        f"&spec={spec}"
+    )
+    found = (
+        Axe()
+        .run(
+            page, context=".shardbook-explorer", options={"preload": False}
+        )
+        .response
+    )
+
+    assert [rule["id"] for rule in found["violations"]] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_a_script(browser: Browser, site: str) -> None:
+    """The page says what is missing, and shows the first choice."""
+    context = browser.new_context(base_url=site, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("explorer.html")
+    still = page.locator(".explorer-still")
+
+    expect(still).to_contain_text("With JavaScript, you choose")
+    expect(still.locator("figcaption")).to_have_text(
+        "float32[8,16@model] P(None, 'model'): (8, 4), 128 bytes on each "
+        "of 8 devices"
+    )
+    expect(still.locator("svg").first).to_be_visible()
+    expect(page.locator("form.explorer, .explorer-result")).to_be_hidden()
+    context.close()
+
+
+def test_the_script_is_small_and_only_where_it_is_used(
+    page: Page, pages: list[str], html: Path
+) -> None:
+    """Other pages do not load it."""
+    assert len(SCRIPT.read_bytes()) < 20_000
+    with_one = [
+        name
+        for name in pages
+        if "shardbook-explorer" in (html / name).read_text("utf-8")
+    ]
+    loaded = [
+        name for name in pages if "explorer.js" in (html / name).read_text()
+    ]
+
+    assert "explorer.html" in with_one
+    assert len(with_one) == 3
+    assert loaded == with_one
