@@ -50,6 +50,11 @@ def test_whole_numbers_of_any_kind(name: str, features: float) -> None:
     )
 
 
+def test_one_feature_is_enough(name: str) -> None:
+    """The smallest number of features is taken."""
+    assert np.isfinite(solution(name)(0, example(name), 1)).all()
+
+
 @pytest.mark.parametrize("seed", [0, 2**32 - 1, np.uint32(2**32 - 1)])
 def test_seeds_at_the_ends(name: str, seed: int) -> None:
     """The first and the last seed are taken."""
