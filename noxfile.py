@@ -120,6 +120,58 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def lock(session: nox.Session) -> None:
+    """Note in locks/ the newest versions, and the lowest, with hashes."""
+    session.install("uv>=0.8")
+    groups = ("docs", "tests", "browser", "lint")
+    options = (
+        *(part for group in groups for part in ("--group", group)),
+        *("--generate-hashes", "--no-header", "--no-annotate", "--quiet"),
+    )
+    for name, python, *more in (
+        ("3.11", "3.11", "--upgrade"),
+        ("3.13", "3.13", "--upgrade"),
+        ("lowest", "3.11", "--resolution", "lowest-direct"),
+    ):
+        session.run(
+            *("uv", "pip", "compile", "pyproject.toml", *options, *more),
+            *("--python-version", python, "-o", f"locks/{name}.txt"),
+        )
+
+
+@nox.session
+@nox.parametrize(
+    ("python", "versions"),
+    [
+        ("3.11", "lowest"),
+        ("3.11", "locked"),
+        ("3.13", "locked"),
+        ("3.13", "newest"),
+    ],
+    ids=["lowest 3.11", "locked 3.11", "locked 3.13", "newest 3.13"],
+)
+def matrix(session: nox.Session, versions: str) -> None:
+    """Run book and tests on other versions, and note what passed."""
+    name = f"{versions} {session.python}"
+    lock = {"locked": session.python, "lowest": "lowest"}.get(versions)
+    if lock:
+        session.install("--require-hashes", "-r", f"locks/{lock}.txt")
+        session.install("--no-deps", "-e", ".")
+    else:
+        install(session, "tests")
+    # What is kept of a run, for the next one to compare with.
+    kept = Path(session.cache_dir, "matrix")
+    kept.mkdir(parents=True, exist_ok=True)
+    note = ("python", "tests/matrix.py", name, str(kept.resolve()))
+    session.run(*note)
+    html = Path(session.create_tmp(), "html")
+    build(session, html)
+    output = session.run("python", "-m", "pytest", "-q", silent=True)
+    passed = output.strip().splitlines()[-1].split(" in ")[0]
+    session.run(*note, str(html), passed)
+
+
+@nox.session
 def mutation(session: nox.Session) -> None:
     """See how many slips in solutions and pages something catches."""
     install(session, "tests")
