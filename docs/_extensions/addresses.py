@@ -25,8 +25,12 @@ def describe(
     doctree: nodes.document | None,
 ) -> None:
     """Give a page its description: its summary, or how it begins."""
-    summary = app.env.metadata.get(pagename, {}).get("summary")
-    if not summary and doctree:
+    if not doctree:
+        # The search, and the 404 page, are no one's aim.
+        context["pageurl"] = None
+        return
+    summary = app.env.metadata[pagename].get("summary")
+    if not summary:
         begin = next(doctree.findall(nodes.paragraph), nodes.paragraph())
         summary = " ".join(begin.astext().split())
     context["description"] = summary

@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 # What they write, and what it should be.
 MENDS = {
     # No theme is called "auto": without scripts, no colour would be set.
-    r'(<html [^>]*?) data-theme="auto"': r"\1",
+    r'(<html [^>]*?data-theme)="auto"': r'\1="light"',
     # The name of a button begins with the words on it.
     r'(<button[^>]* search-button-field[^>]*?) aria-label="[^"]*"': r"\1",
     r'<summary aria-label="Toggle hidden content">': "<summary>",
