@@ -161,7 +161,7 @@ def test_the_system_decides_before_anything_is_drawn(page: Page) -> None:
     """In the dark, no page is white until the scripts have come."""
     page.emulate_media(color_scheme="dark")
     waiting: list[Route] = []
-    page.route("**/*.js*", waiting.append)
+    page.route("**/*.js*", lambda route: waiting.append(route))
     page.goto(PROBLEM, wait_until="commit")
 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
