@@ -20,17 +20,21 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
+    "addresses",
     "attempt",
     "executed",
     "explorer",
     "first_use",
     "kernels",
+    "mends",
     "predict",
     "problem_map",
     "public_names",
     "take_away",
+    "weight",
 ]
 exclude_patterns = ["_build", "_jupyter"]
+templates_path = ["docs/_templates"]
 
 # Pages are executed each time. "cache" keys on the cells of a page alone,
 # so it would show new code from src/ above old output.
@@ -67,7 +71,10 @@ html_theme = "sphinx_book_theme"
 html_title = "Shardbook"
 html_favicon = "docs/_static/logo.svg"
 html_static_path = ["docs/_static"]
-html_css_files = ["shardbook.css"]
+html_css_files = ["icons.css", "shardbook.css"]
+html_additional_pages = {"404": "404.html"}
+# Read the Docs says where the site will be; elsewhere no one knows.
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 # The search finds names; the contents list the rest.
@@ -77,6 +84,7 @@ html_theme_options = {
     # The theme would put a second search field into an empty top bar.
     "navbar_persistent": [],
     "show_toc_level": 2,
+    "use_fullscreen_button": False,
     "logo": {
         "image_light": "docs/_static/logo.svg",
         "image_dark": "docs/_static/logo.svg",

@@ -15,6 +15,7 @@ MACHINERY = (
     "docs/_inv",
     "docs/_jupyter",
     "docs/_static",
+    "docs/_templates",
 )
 FRONT = """\
 ---

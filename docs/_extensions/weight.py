@@ -1,0 +1,188 @@
+"""Send a page one style sheet and one script, with what the book uses.
+
+The theme is made for every kind of site. Of its rules, most are for what no
+page here has, and of its scripts, the largest draws icons, which the book's
+own style sheet does.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
+
+import written
+from sphinx.application import Sphinx
+
+# Icons, and hints to load early what is loaded as early without.
+UNUSED = re.compile(
+    r"\s*<script[^>]*/fontawesome\.js[^>]*></script>"
+    r'|\s*<link rel="preload"[^>]*>'
+)
+STYLE = re.compile(
+    r'\s*<link(?=[^>]*rel="stylesheet")[^>]*href="([^":?]+)[^>]*>'
+)
+SCRIPT = re.compile(r'\s*<script[^>]*src="([^":?]+)[^>]*></script>')
+TOKEN = re.compile(
+    r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]|[^{};"'/]+|/""",
+    re.DOTALL,
+)
+NAME = re.compile(r"[.#]((?:[\w-]|\\.)+)")
+INNERMOST = re.compile(r"\([^()]*\)")
+
+
+def has_use(head: str, words: set[str]) -> bool:
+    """Tell whether a rule may apply, by the words of the book.
+
+    Each class and id that a rule asks for must be a word somewhere in the
+    pages and scripts. What stands in brackets, as in ``:not()``, may be
+    what an element lacks.
+    """
+    if head.startswith("@"):
+        # The book is set in the fonts that the reader's system has.
+        return not head.startswith("@font-face")
+    while "(" in head:
+        shorter = INNERMOST.sub("", head)
+        if shorter == head:
+            break
+        head = shorter
+    return any(
+        all(name.replace("\\", "") in words for name in NAME.findall(part))
+        for part in head.split(",")
+    )
+
+
+def used_rules(tokens: Iterator[str], words: set[str]) -> str:
+    """Give the rules up to the end of a block that have a use."""
+    kept, head = [], ""
+    for token in tokens:
+        if token == "{":
+            body = used_rules(tokens, words)
+            if body.strip() and has_use(head.strip(), words):
+                kept.append(f"{head}{{{body}}}")
+            head = ""
+        elif token == ";":
+            kept.append(f"{head};")
+            head = ""
+        elif token == "}":
+            break
+        elif token.startswith("/*!"):
+            # A licence.
+            kept.append(token)
+        elif not token.startswith("/*"):
+            head += token
+    return "".join(kept) + head
+
+
+def read_style(path: Path) -> str:
+    """Read a style sheet, with those that it imports."""
+
+    def imported(found: re.Match[str]) -> str:
+        return read_style(path.parent / found[1])
+
+    text = path.read_text("utf-8")
+    text = re.sub(r'@charset "[^"]*";', "", text)
+    return re.sub(r'@import "([^"]+)";', imported, text)
+
+
+def bundle(
+    folder: Path,
+    pages: dict[str, str],
+    pattern: re.Pattern[str],
+    target: str,
+    combine: Callable[[list[str]], str],
+    tag: str,
+) -> None:
+    """Put one file in the place of those that all the pages ask for.
+
+    What only some pages ask for is left to them.
+    """
+    asked = {
+        page: [
+            normpath(join(dirname(page), name))
+            for name in pattern.findall(text)
+        ]
+        for page, text in pages.items()
+    }
+    # The pages of an earlier build, if they are as they were, have one.
+    new = [names for names in asked.values() if target not in names]
+    if not new:
+        return
+    shared = [
+        name for name in new[0] if all(name in names for names in new)
+    ]
+    content = combine(shared)
+    (folder / target).write_text(content, "utf-8")
+    digest = sha256(content.encode()).hexdigest()[:8]
+    for page, text in pages.items():
+        here = dirname(page)
+        address = f"{relpath(target, here or '.')}?v={digest}"
+        replacements = iter([f"\n    {tag.format(address)}"])
+
+        def replace(
+            found: re.Match[str],
+            here: str = here,
+            replacements: Iterator[str] = replacements,
+        ) -> str:
+            if normpath(join(here, found[1])) in [*shared, target]:
+                return next(replacements, "")
+            return found[0]
+
+        pages[page] = pattern.sub(replace, text)
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Lighten the pages that have been written."""
+    if exception or app.builder.format != "html":
+        return
+    folder = Path(app.outdir)
+    pages = {
+        page: defer(UNUSED.sub("", text))
+        for page, text in written.read(app).items()
+    }
+
+    def combine_scripts(names: list[str]) -> str:
+        return "\n;\n".join(
+            (folder / name).read_text("utf-8") for name in names
+        )
+
+    def combine_styles(names: list[str]) -> str:
+        scripts = {
+            normpath(join(dirname(page), name))
+            for page, text in pages.items()
+            for name in SCRIPT.findall(text)
+        }
+        words: set[str] = set()
+        for text in (*pages.values(), combine_scripts(sorted(scripts))):
+            words.update(re.findall(r"[\w-]+", text))
+        style = "".join(read_style(folder / name) for name in names)
+        return used_rules(iter(TOKEN.findall(style)), words)
+
+    script = '<script defer src="{}"></script>'
+    bundle(
+        folder, pages, SCRIPT, "_static/book.js", combine_scripts, script
+    )
+    style = '<link rel="stylesheet" href="{}" />'
+    bundle(folder, pages, STYLE, "_static/book.css", combine_styles, style)
+    written.write(app, pages)
+
+
+def defer(page: str) -> str:
+    """Let no script hold up a page, and keep their order."""
+    page = re.sub(
+        r"<script(?![^>]*(?:defer|async|type=))(?=[^>]*src=)",
+        "<script defer",
+        page,
+    )
+    # A script of type "module" takes its turn among the deferred ones.
+    return re.sub(
+        r"<script>(?=DOCUMENTATION_OPTIONS\.)",
+        '<script type="module">',
+        page,
+    )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    # After the theme, which writes the colours of code at the very end.
+    app.connect("build-finished", finish, priority=800)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
