@@ -28,6 +28,8 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 NAME = re.compile(r"[.#]((?:[\w-]|\\.)+)")
+# Letters of the theme's icon font, as they are or by their numbers.
+ICON = re.compile(r"[\ue000-\uf8ff]|\\[ef][0-9a-f]{3}\b", re.IGNORECASE)
 INNERMOST = re.compile(r"\([^()]*\)")
 
 
@@ -81,7 +83,7 @@ def read_style(path: Path) -> str:
         return read_style(path.parent / found[1])
 
     text = path.read_text("utf-8")
-    text = re.sub(r'@charset "[^"]*";', "", text)
+    text = ICON.sub("", re.sub(r'@charset "[^"]*";', "", text))
     return re.sub(r'@import "([^"]+)";', imported, text)
 
 
