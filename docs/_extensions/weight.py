@@ -28,6 +28,8 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 NAME = re.compile(r"[.#]((?:[\w-]|\\.)+)")
+# Letters of the theme's icon font, as they are or by their numbers.
+ICON = re.compile(r"[\ue000-\uf8ff]|\\[ef][0-9a-f]{3}\b", re.IGNORECASE)
 INNERMOST = re.compile(r"\([^()]*\)")
 
 
@@ -81,8 +83,34 @@ def read_style(path: Path) -> str:
         return read_style(path.parent / found[1])
 
     text = path.read_text("utf-8")
-    text = re.sub(r'@charset "[^"]*";', "", text)
+    text = ICON.sub("", re.sub(r'@charset "[^"]*";', "", text))
     return re.sub(r'@import "([^"]+)";', imported, text)
+
+
+def asked(page: str, text: str, pattern: re.Pattern[str]) -> list[str]:
+    """Name the files that a page asks for, by their place in the site."""
+    names = pattern.findall(text)
+    return [normpath(join(dirname(page), name)) for name in names]
+
+
+def relink(
+    page: str,
+    text: str,
+    pattern: re.Pattern[str],
+    files: set[str],
+    tag: str,
+) -> str:
+    """Put one tag in the place of those for some files."""
+    places = []
+
+    def drop(found: re.Match[str]) -> str:
+        if files.isdisjoint(asked(page, found[0], pattern)):
+            return found[0]
+        places.append(found.start())
+        return ""
+
+    text = pattern.sub(drop, text)
+    return f"{text[: places[0]]}\n    {tag}{text[places[0] :]}"
 
 
 def bundle(
@@ -97,15 +125,9 @@ def bundle(
 
     What only some pages ask for is left to them.
     """
-    asked = {
-        page: [
-            normpath(join(dirname(page), name))
-            for name in pattern.findall(text)
-        ]
-        for page, text in pages.items()
-    }
+    files = [asked(page, text, pattern) for page, text in pages.items()]
     # The pages of an earlier build, if they are as they were, have one.
-    new = [names for names in asked.values() if target not in names]
+    new = [names for names in files if target not in names]
     if not new:
         return
     shared = [
@@ -115,20 +137,25 @@ def bundle(
     (folder / target).write_text(content, "utf-8")
     digest = sha256(content.encode()).hexdigest()[:8]
     for page, text in pages.items():
-        here = dirname(page)
-        address = f"{relpath(target, here or '.')}?v={digest}"
-        replacements = iter([f"\n    {tag.format(address)}"])
+        address = f"{relpath(target, dirname(page) or '.')}?v={digest}"
+        pages[page] = relink(
+            page, text, pattern, {*shared, target}, tag.format(address)
+        )
 
-        def replace(
-            found: re.Match[str],
-            here: str = here,
-            replacements: Iterator[str] = replacements,
-        ) -> str:
-            if normpath(join(here, found[1])) in [*shared, target]:
-                return next(replacements, "")
-            return found[0]
 
-        pages[page] = pattern.sub(replace, text)
+def defer(page: str) -> str:
+    """Let no script hold up a page, and keep their order."""
+    page = re.sub(
+        r"<script(?![^>]*(?:defer|async|type=))(?=[^>]*src=)",
+        "<script defer",
+        page,
+    )
+    # A script of type "module" takes its turn among the deferred ones.
+    return re.sub(
+        r"<script>(?=DOCUMENTATION_OPTIONS\.)",
+        '<script type="module">',
+        page,
+    )
 
 
 def finish(app: Sphinx, exception: Exception | None) -> None:
@@ -148,9 +175,9 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 
     def combine_styles(names: list[str]) -> str:
         scripts = {
-            normpath(join(dirname(page), name))
+            name
             for page, text in pages.items()
-            for name in SCRIPT.findall(text)
+            for name in asked(page, text, SCRIPT)
         }
         words: set[str] = set()
         for text in (*pages.values(), combine_scripts(sorted(scripts))):
@@ -165,21 +192,6 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
     style = '<link rel="stylesheet" href="{}" />'
     bundle(folder, pages, STYLE, "_static/book.css", combine_styles, style)
     written.write(app, pages)
-
-
-def defer(page: str) -> str:
-    """Let no script hold up a page, and keep their order."""
-    page = re.sub(
-        r"<script(?![^>]*(?:defer|async|type=))(?=[^>]*src=)",
-        "<script defer",
-        page,
-    )
-    # A script of type "module" takes its turn among the deferred ones.
-    return re.sub(
-        r"<script>(?=DOCUMENTATION_OPTIONS\.)",
-        '<script type="module">',
-        page,
-    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -57,6 +57,22 @@ def test_what_cannot_apply_is_dropped(weight, rule: str) -> None:
     ) == ("")
 
 
+def test_a_sheet_is_read_with_what_it_imports(
+    weight, tmp_path: Path
+) -> None:
+    """Without the letters of an icon font, which is not sent."""
+    (tmp_path / "styles").mkdir()
+    (tmp_path / "basic.css").write_text(".a{top:0}", "utf-8")
+    sheet = tmp_path / "styles" / "theme.css"
+    sheet.write_text(
+        '@charset "utf-8";@import "../basic.css";'
+        '.b{content:"\\f0c9 \uf0f3 \\201c"}',
+        "utf-8",
+    )
+
+    assert weight.read_style(sheet) == ('.a{top:0}.b{content:"  \\201c"}')
+
+
 def bundled(weight, folder: Path, pages: dict[str, str]) -> str:
     """Join the pages' scripts; give what was joined."""
     weight.bundle(
