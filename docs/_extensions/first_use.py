@@ -14,6 +14,7 @@ APART = (
     nodes.caption,
     nodes.field_list,
     nodes.literal,
+    nodes.raw,
     nodes.reference,
     prediction_outcome,
 )
@@ -36,8 +37,16 @@ def running_text(tree: nodes.document) -> Iterator[nodes.Text]:
     for paragraph in tree.findall(nodes.paragraph):
         if paragraph["classes"]:
             continue
+        in_link = False
         for text in paragraph.findall(nodes.Text):
             node = text.parent
+            if isinstance(node, nodes.raw):
+                # A link may be written in HTML.
+                in_link = text.startswith("<a ") or (
+                    in_link and text != "</a>"
+                )
+            if in_link:
+                continue
             while node is not None and not isinstance(node, APART):
                 node = node.parent
             if node is None:

@@ -478,7 +478,7 @@ def test_the_address_keeps_the_choice(explorer: Page, context: Any) -> None:
 def test_a_bad_address(page: Page, address: str, words: str) -> None:
     """It is told in words, and the page goes on working."""
     page.goto(f"explorer.html{address}")
-    answer = page.get_by_role("status")
+    answer = page.locator(".explorer-answer")
 
     expect(answer).to_contain_text(words)
     for name, text in {
@@ -538,17 +538,19 @@ def test_explorers_in_a_page_leave_its_address_alone(page: Page) -> None:
     page.goto("problems/tree_mode_shard_map.html#on-eight-devices")
     address = page.url
     page.locator(".explorer-axes button").first.click()
-    expect(page.get_by_role("status")).to_contain_text("DuplicateSpecError")
+    expect(page.locator(".explorer-answer")).to_contain_text(
+        "DuplicateSpecError"
+    )
     page.locator(".explorer-axes button").first.click()
     page.locator(".explorer-axes button").nth(1).click()
     page.locator(".explorer-axes button").first.click()
     expect(page.locator("[name=spec]")).to_have_value('P("model")')
     assert page.url == address
 
-    answer = page.get_by_role("status").inner_text()
+    answer = page.locator(".explorer-answer").inner_text()
     page.locator(".explorer-link").click()
     page.wait_for_url("**/explorer.html#*")
-    assert page.get_by_role("status").inner_text() == answer
+    assert page.locator(".explorer-answer").inner_text() == answer
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
