@@ -15,6 +15,10 @@ nox.options.sessions = ["docs", "tests", "lint"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
+# As many files at a time as there are cores.
+PYTEST = ("python", "-m", "pytest", "-n", "auto", "--dist", "loadfile")
+# Where a number of devices may make a difference.
+ON_TWO = ("tests/attempts/test_attempts.py", "tests/problems")
 SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
@@ -96,7 +100,7 @@ def publish(draft: Path, target: Path) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run(*PYTEST, *session.posargs)
 
 
 @nox.session
@@ -108,7 +112,7 @@ def browser(session: nox.Session) -> None:
         target = Path(session.create_tmp(), "html")
         build(session, target)
         arguments = ["--html", str(target), *arguments]
-    session.run("python", "-m", "pytest", "tests/browser", *arguments)
+    session.run(*PYTEST, "tests/browser", *arguments)
 
 
 @nox.session
@@ -166,8 +170,9 @@ def matrix(session: nox.Session, versions: str) -> None:
     session.run(*note)
     html = Path(session.create_tmp(), "html")
     build(session, html)
-    output = session.run("python", "-m", "pytest", "-q", silent=True)
+    output = session.run(*PYTEST, "-q", silent=True)
     passed = output.strip().splitlines()[-1].split(" in ")[0]
+    session.run(*PYTEST, "-q", "--devices", "2", *ON_TWO, silent=True)
     session.run(*note, str(html), passed)
 
 

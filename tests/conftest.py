@@ -5,7 +5,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the tests of the problems run on fewer devices."""
+    """Let the problems be tested, and attempts graded, on fewer devices."""
     parser.addoption("--devices", type=int, default=8, metavar="N")
 
 

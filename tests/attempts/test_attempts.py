@@ -24,11 +24,9 @@ def identify(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.fixture(
-    scope="module", params=[8, 2], ids=["8 devices", "2 devices"]
-)
+@pytest.fixture(scope="module")
 def verdicts(
-    request: pytest.FixtureRequest,
+    pytestconfig: pytest.Config,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Verdict]:
     """Grade all of them, from one warm process."""
@@ -44,9 +42,8 @@ def verdicts(
         for path in paths
     ]
     with Warm() as warm:
-        found = verdicts_of(
-            warm, jobs, seconds=120, megabytes=8192, devices=request.param
-        )
+        devices = pytestconfig.getoption("--devices")
+        found = verdicts_of(warm, jobs, seconds=120, devices=devices)
         return {verdict.source: verdict for _, verdict in found}
 
 

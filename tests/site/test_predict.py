@@ -110,7 +110,11 @@ def test_a_wrong_question_is_named(
 def test_a_right_question(tmp_path: Path) -> None:
     """It stands open, and the output of its cell is in a closed fold."""
     pages = {
-        "literal": GOOD + CHOICES + cell("print('it is 2.')"),
+        # The description of a page is how its text begins.
+        "literal": GOOD
+        + "\nA page.\n"
+        + CHOICES
+        + cell("print('it is 2.')"),
         "value": GOOD + CHOICES + cell("{'two': 2}"),
         "words": GOOD
         + question("- [ ] red", "- [x] deep blue", "Because.")
