@@ -178,6 +178,8 @@ class Warm:
         Raises:
             OSError: If the warm process itself is gone.
         """
+        if not jobs:
+            return
         request = [target, list(jobs), seconds, megabytes, rehearsal]
         try:
             self._link.send_bytes(json.dumps(request).encode())
