@@ -151,7 +151,8 @@ def test_read_the_docs_runs_what_a_writer_runs() -> None:
     text = (ROOT / ".readthedocs.yaml").read_text()
 
     assert '-s docs -- --out "$READTHEDOCS_OUTPUT/html"' in text
-    assert "--group docs" in text
+    assert '    python: "3.13"' in text
+    assert "--require-hashes -r locks/3.13.txt" in text
     assert "fail_on_warning: true" in text
 
 
