@@ -1,5 +1,8 @@
 """The search finds pages, without a network."""
 
+from urllib.parse import quote
+
+import pytest
 from playwright.sync_api import Page, expect
 
 
@@ -22,3 +25,23 @@ def test_a_word_that_is_nowhere(page: Page) -> None:
     page.goto("search.html?q=qwertyuiop")
 
     expect(page.locator("#search-results")).to_contain_text("did not match")
+
+
+@pytest.mark.parametrize(
+    ("words", "page_found"),
+    [
+        ("Buffer has been deleted or donated", "split_merge_round_trip"),
+        ("unhashable type: 'BatchStat'", "tree_mode_shard_map"),
+        ("Resource axis: modle is not found in mesh", "explorer"),
+        ("jax.device_put", "state_to_sharded_layout"),
+        ("nnx.update", "split_merge_round_trip"),
+    ],
+)
+def test_an_error_or_an_api_leads_to_its_page(
+    page: Page, words: str, page_found: str
+) -> None:
+    """As it is pasted from a terminal, or written in code."""
+    page.goto(f"search.html?q={quote(words)}")
+    found = page.locator(f"#search-results a[href*={page_found}]")
+
+    expect(found.first).to_be_visible()
