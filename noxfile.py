@@ -177,6 +177,18 @@ def matrix(session: nox.Session, versions: str) -> None:
 
 
 @nox.session
+def linkcheck(session: nox.Session) -> None:
+    """Ask the other hosts whether the links to them still lead somewhere."""
+    install(session, "docs")
+    out = session.create_tmp()
+    session.run(
+        *("python", "-m", "sphinx", *SPHINX, "-b", "linkcheck", "-W"),
+        *("--keep-going", "-D", "nb_execution_mode=off"),
+        *("-d", f"{out}/doctrees", "docs", f"{out}/links"),
+    )
+
+
+@nox.session
 def mutation(session: nox.Session) -> None:
     """See how many slips in solutions and pages something catches."""
     install(session, "tests")
