@@ -178,7 +178,7 @@ def matrix(session: nox.Session, versions: str) -> None:
 
 @nox.session
 def linkcheck(session: nox.Session) -> None:
-    """Ask the other hosts whether the links to them still lead somewhere."""
+    """Ask other hosts whether the links to them still lead somewhere."""
     install(session, "docs")
     out = session.create_tmp()
     session.run(
