@@ -9,13 +9,11 @@ one process. Run it with "nox -s bench".
 import os
 import re
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from turns import medians, seconds
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 3
@@ -32,28 +30,6 @@ for page in sys.argv[1:]:
         code = re.sub(r"^:[a-z_]+:.*\\n", "", code, flags=re.M)
         exec(compile(code, page, "exec"), names)
 """
-
-
-def seconds(*command: str, well: bool = True) -> float:
-    """Run a command in silence, and time it; it must end well, or badly."""
-    start = time.perf_counter()
-    result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if (result.returncode == 0) != well:
-        sys.exit(result.stdout)
-    return time.perf_counter() - start
-
-
-def medians(
-    commands: dict[str, Callable[[], float]],
-) -> dict[str, float]:
-    """Time commands in turns, and give the median of each."""
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(ROUNDS):
-        for name, command in commands.items():
-            times[name].append(command())
-    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def sphinx(*options: str) -> tuple[str, ...]:
@@ -75,6 +51,7 @@ def measure(pages: list[str]) -> dict[str, float]:
 
     cells = (sys.executable, "-W", "ignore", "-c", CELLS)
     return medians(
+        ROUNDS,
         {
             "cells": lambda: seconds(*cells, *pages),
             "no execution": lambda: seconds(
@@ -86,7 +63,7 @@ def measure(pages: list[str]) -> dict[str, float]:
             "book": lambda: seconds(*sphinx("-E")),
             "one page": edit,
             "its cells": lambda: seconds(*cells, pages[-1]),
-        }
+        },
     )
 
 
