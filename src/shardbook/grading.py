@@ -393,7 +393,7 @@ def rehearse(problem: str, devices: int = 8) -> None:
     """
     checks = _checks(problem, devices)
     # First, for it forgets what was compiled before.
-    _compiled(_solution(problem))
+    compiled(_solution(problem))
     for step in checks.CHECKS:
         step(_solution(problem))
 
@@ -465,7 +465,7 @@ def _compare(attempt: Attempt) -> dict[str, tuple[str, str]]:
             function(*_example(attempt.problem))
             if turn:  # The first compiles.
                 taken.append(time.perf_counter() - start)
-    yours, ours = (_compiled(function) for function in both)
+    yours, ours = (_summary(compiled(function)) for function in both)
     rows = {name: (yours[name], ours[name]) for name in yours}
     rows["ms for a call"] = tuple(
         f"{1000 * statistics.median(taken):.1f}" for taken in times
@@ -478,18 +478,22 @@ def _example(problem: str) -> tuple[Any, ...]:
 
 
 @cache
-def _compiled(function: Attempt) -> dict[str, str]:
-    """Say what a call compiles."""
+def compiled(attempt: Attempt) -> list[observing.Program]:
+    """Give all programs that a call with the example compiles."""
     jax.clear_caches()
-    with observing.programs() as compiled:
-        function(*_example(function.problem))
+    with observing.programs() as programs:
+        attempt(*_example(attempt.problem))
+    return programs
+
+
+def _summary(programs: list[observing.Program]) -> dict[str, str]:
     talk: Counter[str] = Counter()
-    for program in compiled:
+    for program in programs:
         talk.update(program.collectives)
-    most = max((program.bytes for program in compiled), default=0)
+    most = max((program.bytes for program in programs), default=0)
     return {
         "collectives": " ".join(f"{n} {k}" for k, n in talk.items())
         or "none",
         "bytes on a device": f"{most:,}",
-        "programs compiled": str(len(compiled)),
+        "programs compiled": str(len(programs)),
     }
