@@ -26,8 +26,8 @@ from shardbook.problems import NAMES  # noqa: E402
 from shardbook.warm import Warm  # noqa: E402
 
 BLOCK = re.compile(
-    r"^```\{code-cell\} python\n(?::.*\n)*(?P<code>.*?)^```$"
-    r"|^:::\{predict\}.*?\n(?P<choices>(?:- \[.*\n)+)",
+    r"^```\{code-cell\} python\n(?::[^\n]*\n)*(?P<code>.*?)^```$"
+    r"|^:::\{predict\}.*?\n(?P<choices>(?:- \[[^\n]*\n)+)",
     re.M | re.S,
 )
 # The least share that must be caught.

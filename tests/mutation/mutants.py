@@ -28,6 +28,8 @@ OPPOSITE = {
 }
 # What only shows something, or says it in words.
 SHOWS = ("print", "draw", "layout", "show")
+# Makes data to try something on: what is true, is true of other data too.
+DATA = ("array", "default_rng", "key", "Rngs", "seed")
 WORDS = (ast.JoinedStr, ast.Raise, ast.Assert)
 
 
@@ -86,6 +88,13 @@ def _name(node: ast.AST) -> str:
     return getattr(called, "attr", getattr(called, "id", ""))
 
 
+def _is_data(node: ast.AST) -> bool:
+    while node := getattr(node, "parent", None):
+        if isinstance(node, ast.Call):
+            return _name(node) in DATA
+    return False
+
+
 def _replace(tree: ast.AST, number: int, new: ast.AST) -> None:
     """Put a node in the place of the one of that number."""
     for count, node in enumerate(ast.walk(tree)):
@@ -108,6 +117,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.Constant(value=int(value) | float(value)) if (
             not isinstance(value, bool)
             and not _inside(node, (ast.JoinedStr, ast.Raise))
+            and not _is_data(node)
         ):
             yield f"{value} -> {value + 1}", ast.Constant(value + 1)
         case ast.Call(args=[*args]) if _name(node) in (
@@ -138,6 +148,13 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             if not isinstance(node.parent, ast.Assert):
                 yield f"{ast.unparse(node)} -> without not", operand
+        case ast.Assert(test=test):
+            new = ast.Assert(ast.UnaryOp(ast.Not(), test), None)
+            yield f"not: {ast.unparse(test)}", new
+        case ast.Call(args=[got, _, *more]) if "assert_" in _name(node):
+            call = [got, ast.Constant(None), *more]
+            new = ast.Call(node.func, call, node.keywords)
+            yield f"without the right side: {ast.unparse(node)}", new
         case ast.Assign() | ast.AugAssign() | ast.Return() | ast.Expr():
             if not _only_shows(node):
                 first = ast.unparse(node).splitlines()[0]
@@ -148,7 +165,6 @@ def _only_shows(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr):
         return False
     if isinstance(node.value, ast.Call):
-        name = ast.unparse(node.value.func)
         # An assertion is what catches, and not what is caught.
-        return _name(node.value) in SHOWS or "assert_" in name
+        return _name(node.value) in SHOWS or "assert_" in ast.unparse(node)
     return True
