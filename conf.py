@@ -27,6 +27,7 @@ extensions = [
     "first_use",
     "kernels",
     "mends",
+    "policy",
     "predict",
     "problem_map",
     "public_names",

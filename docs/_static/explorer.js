@@ -388,7 +388,7 @@ function table(layouts) {
   const held = ({ region, colour }) => {
     const spans = region.map(([start, stop], axis) =>
       stop - start === shape[axis] ? ":" : `${start}:${stop}`);
-    return `<span style="background: ${colour}"></span>[${
+    return `<svg><rect width="99" height="99" fill="${colour}"/></svg>[${
       spans.join(", ") || "..."}]`;
   };
   const heads = ["device", ...mesh.map(([name]) => name), "holds"];
