@@ -47,13 +47,15 @@ def docs(session: nox.Session) -> None:
     if options.serve:
         install(session, "serve")
         live = (
+            # It adds a script to the pages, to load them again.
+            *("-D", "content_security_policy=0"),
             *("-d", f"{BUILD / 'doctrees'}", "--open-browser"),
             *("--watch", "src", "--watch", "conf.py"),
             *("--re-ignore", r"/(_build|__pycache__)/"),
         )
         session.run(
-            *("sphinx-autobuild", *SPHINX, *live, "-b", "html"),
-            *("docs", options.out),
+            *("python", "docs/_extensions/kernels.py", "sphinx-autobuild"),
+            *(*SPHINX, *live, "-b", "html", "docs", options.out),
         )
         return
     install(session, "docs")
@@ -186,6 +188,15 @@ def linkcheck(session: nox.Session) -> None:
         *("--keep-going", "-D", "nb_execution_mode=off"),
         *("-d", f"{out}/doctrees", "docs", f"{out}/links"),
     )
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Ask for known weaknesses of all that the site is built with."""
+    session.install("pip-audit>=2.9")
+    # "strict": what nobody could tell us about is no good news.
+    pip_audit = ("pip-audit", "--strict", "--require-hashes")
+    session.run(*pip_audit, "--disable-pip", "-r", "locks/3.13.txt")
 
 
 @nox.session

@@ -7,11 +7,19 @@ import time
 from collections.abc import Callable
 
 
-def seconds(*command: str, well: bool = True) -> float:
+def seconds(
+    *command: str,
+    well: bool = True,
+    environment: dict[str, str] | None = None,
+) -> float:
     """Run a command in silence, and time it; it must end well, or badly."""
     start = time.perf_counter()
     result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if (result.returncode == 0) != well:
         sys.exit(result.stdout)

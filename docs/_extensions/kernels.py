@@ -3,13 +3,21 @@
 Most of the time that a page takes would go to start Python and to import
 jax and flax, again for each page. Where a process can't be forked, kernels
 start as they always do, and give the same pages.
+
+Run as a program, this runs a command that builds again and again, with one
+warm process for all of its builds.
 """
 
 import os
+import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import EntryPoint
+from multiprocessing.connection import Client, Listener
+from threading import Thread
 from typing import Any
 
 from jupyter_client.provisioning import (
@@ -21,7 +29,25 @@ from sphinx.application import Sphinx
 from shardbook.warm import Running, Warm
 
 NAME = "warm"
-warm: Warm | None = None
+# What every kernel would have to import.
+IMPORTED = ("ipykernel.kernelapp", "kernels")
+# Names the warm process of a command that builds again and again.
+ADDRESS = "SHARDBOOK_KERNELS"
+
+
+class Guest:
+    """The warm process of someone else, who also ends it."""
+
+    def start(self, target: str, *arguments: Any) -> Running:
+        """Run a function there, and go on."""
+        link = Client(os.environ[ADDRESS], "AF_UNIX")
+        return Running(link, target, arguments)
+
+    def close(self) -> None:
+        """Leave it to the others."""
+
+
+warm: Warm | Guest | None = None
 
 
 class Process:
@@ -98,7 +124,7 @@ def start(app: Sphinx) -> None:
     global warm
     if app.config.nb_execution_mode == "off" or not app.config.kernels_warm:
         return
-    warm = Warm("ipykernel.kernelapp")
+    warm = Guest() if ADDRESS in os.environ else Warm(*IMPORTED)
     factory = KernelProvisionerFactory.instance()
     factory.default_provisioner_name = NAME
     factory.provisioners[NAME] = EntryPoint(
@@ -116,3 +142,25 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", start)
     app.connect("build-finished", end)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+@contextmanager
+def kept() -> Iterator[dict[str, str]]:
+    """Keep a warm process; give the environment in which builds use it."""
+    with Warm(*IMPORTED) as warm, Listener(family="AF_UNIX") as listener:
+        Thread(target=warm.welcome, args=[listener], daemon=True).start()
+        yield {**os.environ, ADDRESS: listener.address}
+
+
+def main() -> int:
+    """Run a command to its end, and give its exit status."""
+    with kept() as environment:
+        process = subprocess.Popen(sys.argv[1:], env=environment)
+        while True:
+            # Ctrl-C is for the command too, which then ends.
+            with suppress(KeyboardInterrupt):
+                return process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Connection, Listener, Pipe, wait
 from typing import Any
 
 import psutil
@@ -203,18 +203,36 @@ class Warm:
             What tells whether it still runs, and can end it. Also a fork
             of this process may call this.
         """
-        link = self._connect()
-        request = [target, [arguments], NEVER, 0, None]
-        link.send_bytes(json.dumps(request).encode())
-        return Running(link)
+        return Running(self._connect(), target, arguments)
+
+    def welcome(self, listener: Listener) -> None:
+        """Let other processes run functions here, each over its own link.
+
+        Args:
+            listener: Where they connect, as long as it is open.
+        """
+        with contextlib.suppress(OSError):
+            while True:
+                with listener.accept() as link:
+                    socket.send_fds(self._door, [b"."], [link.fileno()])
 
 
 class Running:
-    """A function that runs in a process of its own."""
+    """A function that runs in a process of its own, without limits.
 
-    def __init__(self, link: Connection) -> None:
+    Args:
+        link: A link to the warm process, for this alone.
+        target: The function, as ``"module:name"``.
+        arguments: Its arguments, in terms of JSON.
+    """
+
+    def __init__(
+        self, link: Connection, target: str, arguments: Sequence[Any]
+    ) -> None:
         self._link = link
         self._outcome: Outcome | None = None
+        request = [target, [arguments], NEVER, 0, None]
+        link.send_bytes(json.dumps(request).encode())
 
     def poll(self) -> Outcome | None:
         """Give how it ended, or None as long as it runs."""
