@@ -1,7 +1,11 @@
 """A build survives what the world does, and leaves nothing half-written."""
 
 import os
+import re
+import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -56,6 +60,35 @@ def test_plain_kernels_give_the_same_page(tmp_path: Path) -> None:
     assert (tmp_path / "warm/page.html").read_bytes() == (
         tmp_path / "plain/page.html"
     ).read_bytes()
+
+
+def test_builds_one_after_the_other(tmp_path: Path) -> None:
+    """A writer's builds fork their kernels from one warm process."""
+    mother = (
+        "import psutil; print('from', psutil.Process().parent().ppid())"
+    )
+    write_book(tmp_path, {"page": GOOD + cell(mother)})
+    python = shlex.quote(sys.executable)
+    build = f"{python} -m sphinx -q -W -c . -d trees-{{0}} docs html-{{0}}"
+    twice = " && ".join(build.format(number) for number in (1, 2))
+    result = subprocess.run(
+        (
+            *(sys.executable, "docs/_extensions/kernels.py"),
+            *("sh", "-c", f"{twice}; exit 3"),
+        ),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    first, second = (
+        re.search("from ([0-9]+)", page.read_text("utf-8"))[1]
+        for page in sorted(tmp_path.glob("html-*/page.html"))
+    )
+
+    assert result.returncode == 3, result.stderr
+    assert result.stderr == ""
+    assert first == second
+    assert not psutil.pid_exists(int(first))
 
 
 def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
