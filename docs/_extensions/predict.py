@@ -102,12 +102,16 @@ def printed_by(output: nodes.Element) -> str:
 
 def join(app: Sphinx, tree: nodes.document) -> None:
     """Fold the output of the cell after each question, and check it."""
+    run = app.env.nb_metadata[app.env.docname].get("exec_data") or {}
     for place in list(tree.findall(prediction)):
         *choices, outcome = place[1:]
         place.remove(outcome)
         cell = place.next_node(descend=False, siblings=True)
         output = cell[-1] if isinstance(cell, nodes.container) else {}
         if output.get("nb_element") != "cell_code_output":
+            if run.get("traceback"):
+                # The page failed before that cell.
+                continue
             LOGGER.warning(
                 "predict: no cell with an output follows", location=place
             )

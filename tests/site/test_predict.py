@@ -87,7 +87,9 @@ WRONG = {
 def failed(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
     """The status and the words of one build of all the wrong pages."""
     folder = tmp_path_factory.mktemp("wrong")
-    write_book(folder, {name: page for name, (page, _) in WRONG.items()})
+    pages = {name: page for name, (page, _) in WRONG.items()}
+    pages["broken"] = GOOD + cell("1 / 0") + CHOICES + cell("print(2)")
+    write_book(folder, pages)
     result = run_docs(folder)
     return result.returncode, result.stdout
 
@@ -105,6 +107,18 @@ def test_a_wrong_question_is_named(
     assert status == 1
     assert len(said) == 1
     assert WRONG[name][1] in said[0]
+
+
+def test_a_cell_that_never_ran_answers_nothing(
+    failed: tuple[int, str],
+) -> None:
+    """Of a page that failed, only the failure is told."""
+    lines = failed[1].splitlines()
+
+    assert [line for line in lines if "docs/broken.md, code cell" in line]
+    assert not [
+        line for line in lines if "broken.md:" in line and "predict" in line
+    ]
 
 
 def test_a_right_question(tmp_path: Path) -> None:
