@@ -26,10 +26,18 @@ OPPOSITE = {
     ast.FloorDiv: ast.Mult,
     ast.Div: ast.Mult,
 }
+EQUAL = (ast.Eq, ast.Is, ast.In, ast.NotIn, ast.IsNot)
 # What only shows something, or says it in words.
 SHOWS = ("print", "draw", "layout", "show")
-# Makes data to try something on: what is true, is true of other data too.
-DATA = ("array", "default_rng", "key", "Rngs", "seed")
+# Makes an example: what is true is true of others, of another size too.
+EXAMPLES = (
+    *("arange", "array", "default_rng", "full", "key", "normal", "ones"),
+    *("seed", "uniform", "zeros"),
+    *("BatchStat", "Conv", "Dense", "Dropout", "Embed", "LayerNorm"),
+    *("Linear", "Param", "Rngs"),
+)
+# How exact an assertion is, is no part of what it says.
+EXACTNESS = ("atol", "rtol")
 WORDS = (ast.JoinedStr, ast.Raise, ast.Assert)
 
 
@@ -88,10 +96,20 @@ def _name(node: ast.AST) -> str:
     return getattr(called, "attr", getattr(called, "id", ""))
 
 
-def _is_data(node: ast.AST) -> bool:
-    while node := getattr(node, "parent", None):
-        if isinstance(node, ast.Call):
-            return _name(node) in DATA
+def _may_differ(node: ast.AST) -> bool:
+    """Tell whether a number is one of many that would do."""
+    inside = node
+    while parent := getattr(inside, "parent", None):
+        match parent:
+            case ast.keyword(arg=name) if name in EXACTNESS:
+                return True
+            case ast.Call():
+                return _name(parent) in EXAMPLES
+            case ast.Compare(ops=operators):
+                # The bound of an assertion.
+                equal = any(isinstance(op, EQUAL) for op in operators)
+                return not equal and _inside(parent, (ast.Assert,))
+        inside = parent
     return False
 
 
@@ -117,7 +135,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         case ast.Constant(value=int(value) | float(value)) if (
             not isinstance(value, bool)
             and not _inside(node, (ast.JoinedStr, ast.Raise))
-            and not _is_data(node)
+            and not _may_differ(node)
         ):
             yield f"{value} -> {value + 1}", ast.Constant(value + 1)
         case ast.Call(args=[*args]) if _name(node) in (
