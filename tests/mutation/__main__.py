@@ -30,34 +30,38 @@ BLOCK = re.compile(
     r"|^:::\{predict\}.*?\n(?P<choices>(?:- \[[^\n]*\n)+)",
     re.M | re.S,
 )
+PAGES = [
+    page
+    for page in sorted(Path(ROOT, "docs").rglob("*.md"))
+    if "file_format: mystnb" in page.read_text("utf-8")
+]
 # The least share that must be caught.
 ENOUGH = 0.98
 # Why a mutant survives that is no mistake.
 EXPLAINED = HERE / "survivors.toml"
 
 
-def blocks_of(name: str) -> list[tuple[str, str]]:
+def blocks_of(page: Path) -> list[tuple[str, str]]:
     """Read the cells of a page, and the choices of its predictions."""
-    text = (ROOT / "docs/problems" / f"{name}.md").read_text("utf-8")
     return [
         (found["code"] or "", found["choices"] or "")
-        for found in BLOCK.finditer(text)
+        for found in BLOCK.finditer(page.read_text("utf-8"))
     ]
 
 
 def pages(share: float) -> Iterator[tuple[str, str, list[Any]]]:
     """Give the mutants of each page: a name, the change, the job."""
-    for name in NAMES:
-        blocks = blocks_of(name)
+    for page in PAGES:
+        blocks = blocks_of(page)
         for number, (code, _) in enumerate(blocks):
             if "assert" not in code and "raises(" not in code:
                 continue
             for mutant in some(code, share):
-                job = [*blocks]
-                job[number] = (mutant.source, "")
+                mutated = [*blocks]
+                mutated[number] = (mutant.source, "")
                 first = code.splitlines()[mutant.line - 1].strip()
-                what = f"{name}.md: {first}: {mutant.change}"
-                yield name, what, [job]
+                what = f"{page.name}: {first}: {mutant.change}"
+                yield page.name, what, [str(page.parent), mutated]
 
 
 def solutions(folder: Path) -> Iterator[tuple[str, str, list[Any]]]:
@@ -106,7 +110,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Warm("pytest") as warm:
         wrong = [m for m in solutions(Path(folder)) if options.only in m[1]]
         on_pages = [m for m in pages(options.share) if options.only in m[1]]
-        same = [(name, name, [blocks_of(name)]) for name in NAMES]
+        same = [
+            (page.name, page.name, [str(page.parent), blocks_of(page)])
+            for page in PAGES
+        ]
         files = [
             (name, name, [name, f"{ROOT}/src/shardbook/problems/{name}.py"])
             for name in NAMES

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import io
+import os
 import sys
 import warnings
 from contextlib import redirect_stdout
@@ -35,8 +36,9 @@ def test(problem: str, path: str) -> str:
     return "" if status == 0 else "a test"
 
 
-def page(blocks: list[tuple[str, str]]) -> str:
+def page(folder: str, blocks: list[tuple[str, str]]) -> str:
     """Run the cells of a page, and try its predictions."""
+    os.chdir(folder)
     sys.path.append(str(ROOT / "docs" / "_extensions"))
     from predict import CHOICE, holds
 
