@@ -1,20 +1,21 @@
-"""Let readers try a shape, a mesh and a spec: the layout explorer."""
+"""Let readers try a shape, a mesh and a spec: the layout explorer.
+
+jax is imported where it is used: most pages have no explorer, and a writer
+who saves one of them should not wait for it.
+"""
 
 import ast
 import html
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from shardbook import draw
+import shardbook
 
 PAGE = "explorer"
 DTYPES = (
@@ -86,22 +87,26 @@ class Explorer(SphinxDirective):
             **self.options,
         }
         try:
-            array = abstract_array(choice)
+            drawing = shardbook.draw(abstract_array(choice))
         except (SyntaxError, ValueError) as error:
             raise self.error(f"not a layout: {error}") from error
         still = nodes.container(
             "",
             *self.parse_text_to_nodes(WITHOUT_SCRIPT),
-            nodes.raw("", draw(array)._repr_html_(), format="html"),
+            nodes.raw("", drawing._repr_html_(), format="html"),
             classes=["explorer-still"],
         )
         code = nodes.literal_block("", "", language="python")
-        words = repr(draw(array))
-        return [explorer("", still, code, choice=choice, words=words)]
+        return [
+            explorer("", still, code, choice=choice, words=repr(drawing))
+        ]
 
 
-def abstract_array(choice: dict[str, str]) -> jax.ShapeDtypeStruct:
+def abstract_array(choice: dict[str, str]) -> Any:
     """Lay out an array as an author writes it in the options."""
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
     sizes = {
         name.strip(): int(size)
         for name, size in (
@@ -123,6 +128,7 @@ def abstract_array(choice: dict[str, str]) -> jax.ShapeDtypeStruct:
 
 def form(choice: dict[str, str]) -> str:
     """Write the form that the script reads."""
+    import jax.numpy as jnp
 
     def field(title: str, name: str, value: str) -> str:
         return (
