@@ -1,11 +1,15 @@
 """A build survives what the world does, and leaves nothing half-written."""
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
+import pytest
 from books import GOOD, cell, run_docs, start_docs, write_book
 
 ON_EIGHT = GOOD + cell(
@@ -14,6 +18,21 @@ ON_EIGHT = GOOD + cell(
     "assert jax.device_count() == 8\n"
     "print('größer → 大')"
 )
+
+
+def run_python(
+    *arguments: str, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end."""
+    return subprocess.run(
+        (sys.executable, *arguments),
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
 
 
 def files(folder: Path) -> set[Path]:
@@ -56,6 +75,51 @@ def test_plain_kernels_give_the_same_page(tmp_path: Path) -> None:
     assert (tmp_path / "warm/page.html").read_bytes() == (
         tmp_path / "plain/page.html"
     ).read_bytes()
+
+
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    """The package, the tasks and the settings say so, in a line."""
+    write_book(tmp_path, {})
+    wanted = "shardbook needs Python 3.11 or newer; this is Python 3.10.9"
+    # All but the number is what it is here.
+    older = "import sys; sys.version_info = (3, 10, 9, 'final', 0)"
+    run = "import runpy; runpy._run_module_as_main('shardbook')"
+    sphinx = "from sphinx.cmd.build import main"
+    build = "sys.exit(main(['-c', '.', 'docs', 'html']))"
+    for code in (f"{older}; {run}", f"{sphinx}; {older}; {build}"):
+        result = run_python("-c", code, cwd=tmp_path)
+
+        assert result.returncode != 0
+        assert wanted in result.stderr
+
+    older = tmp_path / "python"
+    older.write_text("#!/bin/sh\necho 3.10.9\n")
+    older.chmod(0o755)
+    result = run_python(
+        *("-m", "nox", "--no-venv", "-s", "docs"),
+        cwd=tmp_path,
+        PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+    )
+
+    assert "Python >=3.11 is needed; this is 3.10.9" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["flax", "jax"])
+def test_a_package_that_is_too_old(tmp_path: Path, name: str) -> None:
+    """The build says which, before it runs a page."""
+    write_book(tmp_path / "book", {})
+    about = tmp_path / f"{name}-0.4.1.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Name: {name}\nVersion: 0.4.1\n")
+    paths = (str(tmp_path), os.environ.get("PYTHONPATH", ""))
+    result = run_docs(
+        tmp_path / "book", PYTHONPATH=os.pathsep.join(filter(None, paths))
+    )
+
+    assert result.returncode != 0
+    assert re.search(
+        rf"{name}>=[\d.]+ is needed; this is {name} 0.4.1", result.stdout
+    )
 
 
 def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
