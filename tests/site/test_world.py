@@ -134,6 +134,27 @@ def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["html"]
 
 
+def test_a_checkout_that_is_read_only(tmp_path: Path) -> None:
+    """The book goes to another place, in a world where no write helps."""
+    checkout = tmp_path / "checkout"
+    write_book(checkout, {"page": GOOD})
+    # In a mount of its own, which not even root can write to.
+    freeze = (
+        'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && '
+        'cd "$0" && ! touch new 2>/dev/null && exec "$@"'
+    )
+    frozen = ("unshare", "-rm", "sh", "-c", freeze, str(checkout))
+    try:
+        subprocess.run((*frozen, "true"), check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this system lets no one mount a folder")
+    out = tmp_path / "out" / "html"
+    result = run_docs(checkout, "--out", str(out), before=frozen)
+
+    assert result.returncode == 0, result.stdout
+    assert (out / "page.html").exists()
+
+
 def test_two_builds_at_once(tmp_path: Path) -> None:
     """Both end well, and one of them is the book."""
     write_book(tmp_path, {"page": GOOD})
