@@ -324,12 +324,14 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
     deadline = time.monotonic() + 60
     while not note.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     children = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGINT)
+    # As a terminal does: all of the command is told.
+    os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)
 
     assert process.returncode == 130, output
