@@ -7,6 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
+from needed import check_versions  # noqa: E402
+
+check_versions(ROOT / "pyproject.toml")
+
 from repository import repository_options  # noqa: E402
 
 project = "Shardbook"

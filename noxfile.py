@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nox
+from packaging.specifiers import SpecifierSet
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -24,6 +25,12 @@ SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 def install(session: nox.Session, group: str) -> None:
     """Install a dependency group, and the package as it is in src/."""
+    # pip would tell in sixty lines of another package.
+    needed = PROJECT["project"]["requires-python"]
+    ask = "import platform; print(platform.python_version())"
+    found = session.run_install("python", "-c", ask, silent=True)
+    if found and found.strip() not in SpecifierSet(needed):
+        session.error(f"Python {needed} is needed; this is {found}")
     groups = nox.project.dependency_groups(PROJECT, group)
     session.install(*groups, "-e", ".")
 

@@ -1,7 +1,16 @@
 """See, and check, how the state of a Flax model is spread over devices."""
 
 import importlib
+import sys
 from typing import Any
+
+if sys.version_info < (3, 11):  # noqa: UP036
+    # With this name, "python -m shardbook" ends with the message alone.
+    raise ImportError(
+        "shardbook needs Python 3.11 or newer; this is Python "
+        f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}",
+        name=__name__,
+    )
 
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.

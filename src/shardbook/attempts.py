@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from shardbook.problems import NAMES
 
@@ -138,4 +139,8 @@ def note_solved(paths: Iterable[Path], folder: Path = FOLDER) -> None:
             known[path.stem] = _digest(path)
     if known:
         text = json.dumps(known, indent=1)
-        (folder / SOLVED).write_text(f"{text}\n", encoding="utf-8")
+        # Whole or not at all: another may read it now, or write it.
+        with TemporaryDirectory(dir=folder, prefix=".") as draft:
+            whole = Path(draft, SOLVED)
+            whole.write_text(f"{text}\n", encoding="utf-8")
+            whole.replace(folder / SOLVED)

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,6 +152,31 @@ def _chosen(given: Sequence[str]) -> list[tuple[str, Path]]:
     return chosen
 
 
+@contextmanager
+def _warmed() -> Iterator[Warm]:
+    """Give the process that grades; if there is none, say why."""
+    try:
+        with Warm() as warm:
+            yield warm
+    except BrokenPipeError:
+        # No one reads on, and that is fine.
+        raise
+    except OSError as error:
+        raise _fail(f"can't grade: {error}") from None
+
+
+def _note_solved(paths: Iterable[Path]) -> None:
+    """Remember what is right, where that is possible."""
+    try:
+        attempts.note_solved(paths)
+    except OSError as error:
+        _console(error=True).print(
+            f"can't note in {attempts.FOLDER} what is solved: "
+            f"{error.strerror}",
+            markup=False,
+        )
+
+
 def _grade(
     warm: Warm,
     chosen: Sequence[tuple[str, Path]],
@@ -198,13 +224,13 @@ def check(
     found, console = [], _console()
     limits = {"seconds": seconds, "megabytes": megabytes}
     waiting = _console(error=True).status("Grading ...")
-    with waiting, Warm() as warm:
+    with waiting, _warmed() as warm:
         for verdict in _grade(warm, chosen, **limits):
             found.append(verdict)
             waiting.update(f"Graded {len(found)} of {len(chosen)} ...")
             if not as_json:
                 _show(console, verdict)
-    attempts.note_solved(
+    _note_solved(
         path
         for (_, path), verdict in zip(chosen, found, strict=True)
         if verdict.right
@@ -248,7 +274,7 @@ def watch(
         ):
             _show(console, verdict)
             if verdict.right:
-                attempts.note_solved([path])
+                _note_solved([path])
 
     folders = {path.parent for path in chosen}
     saves = changes(
@@ -261,7 +287,7 @@ def watch(
     )
     # The first round sets the watch up: what is saved from here on counts.
     next(saves)
-    with Warm() as warm:
+    with _warmed() as warm:
         grade(list(chosen))
         console.print("Waiting for a save. Ctrl-C ends.")
         for events in saves:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import PartitionSpec as P
 
 from shardbook.reporting import LeafLayout, layout
 
@@ -69,9 +70,11 @@ def _ranges(ids: Sequence[int]) -> str:
 def _mesh_axes(leaf: LeafLayout) -> tuple[str, ...]:
     """For each axis of the array, the mesh axes that cut it."""
     names = [""] * len(leaf.shape)
-    for axis, entry in enumerate(getattr(leaf.sharding, "spec", ())):
-        entries = entry if isinstance(entry, tuple) else (entry,)
-        names[axis] = ",".join(str(name) for name in entries if name)
+    spec = getattr(leaf.sharding, "spec", P())
+    for axis, entry in enumerate(spec.partitions):
+        if isinstance(entry, tuple):
+            entry = f"({','.join(entry)})"
+        names[axis] = entry or ""
     return tuple(names)
 
 

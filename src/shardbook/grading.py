@@ -319,11 +319,13 @@ def _load_file(problem: str, path: str) -> Attempt:
         raise Crashed(f"the file is larger than {LARGEST_FILE:,} bytes")
     module = ModuleType("attempt")
     module.__file__ = path
-    attempt = Attempt(problem, None, path, module.__dict__)
+    # jax notes which file a call is in, and takes no name but text.
+    name = path.encode("utf-8", "replace").decode("utf-8")
+    attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
-    with guarded(path, attempt.deprecations):
+    with guarded(name, attempt.deprecations):
         try:
-            code = compile(source, path, "exec")
+            code = compile(source, name, "exec")
         except ValueError as error:
             raise Crashed(f"the file is not Python: {error}") from None
         exec(code, module.__dict__)

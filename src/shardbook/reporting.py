@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import jax
@@ -41,7 +42,7 @@ class LeafLayout:
             case None:
                 return "not on a device"
             case jax.sharding.NamedSharding(spec=spec):
-                return f"P{tuple(spec)!r}".replace(",)", ")")
+                return repr(spec).replace(",)", ")")
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
                 return f"one device: {device.id}"
@@ -173,8 +174,8 @@ class TreeLayout(Sequence[LeafLayout]):
         )
 
 
-def _is_module(node: Any) -> bool:
-    return isinstance(node, nnx.Pytree)
+def _may_be_shared(node: Any) -> bool:
+    return isinstance(node, nnx.Pytree | nnx.Variable)
 
 
 def _name(path: Sequence[Any]) -> str:
@@ -228,9 +229,15 @@ def layout(tree: Any) -> TreeLayout:
         TypeError: If a leaf is no array and no number, or is being traced.
         ValueError: If an abstract array can't be cut as its sharding says.
     """
-    nodes = jax.tree.leaves(tree, is_leaf=_is_module)
-    if any(_is_module(node) for node in nodes):
-        # As a pytree, a Module repeats what it shares; its state does not.
-        tree = nnx.state(tree)
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    nodes, treedef = jax.tree.flatten(tree, is_leaf=_may_be_shared)
+    # As a pytree, a Module repeats what it shares; its state does not.
+    states = nnx.state([node for node in nodes if _may_be_shared(node)])
+    places = count()
+    nodes = [
+        states.get(next(places), {}) if _may_be_shared(node) else node
+        for node in nodes
+    ]
+    leaves, _ = jax.tree_util.tree_flatten_with_path(
+        treedef.unflatten(nodes)
+    )
     return TreeLayout([_leaf_layout(path, leaf) for path, leaf in leaves])

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from shardbook import attempts
@@ -25,11 +27,17 @@ NAME = NAMES[1]
 def run(tmp_path: Path) -> Run:
     """Call the command line in an empty folder."""
 
-    def call(*arguments: str, **environment: str) -> Result:
+    def call(
+        *arguments: str,
+        program: Sequence[str] = ("-m", "shardbook"),
+        cwd: Path = tmp_path,
+        **environment: str | None,
+    ) -> Result:
+        environment = {**os.environ, "COLUMNS": "80", **environment}
         return subprocess.run(
-            (sys.executable, "-P", "-m", "shardbook", *arguments),
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "80", **environment},
+            (sys.executable, "-P", *program, *arguments),
+            cwd=cwd,
+            env={n: v for n, v in environment.items() if v is not None},
             capture_output=True,
             text=True,
             check=False,
@@ -202,6 +210,136 @@ def test_a_folder_that_can_not_be_written(run: Run, tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "attempts" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# What there may be instead of what a reader's machine has. A folder in a
+# file can't be made, not even by root.
+WORLDS = {
+    "no home, no letters but ASCII": {
+        "HOME": None,
+        "LC_ALL": "POSIX",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    },
+    "nowhere to write": {
+        "HOME": "file/home",
+        "XDG_CACHE_HOME": "file/cache",
+        "TMPDIR": "file/tmp",
+    },
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_any_world(run: Run, tmp_path: Path, world: str) -> None:
+    """An attempt is graded there, and noted."""
+    (tmp_path / "file").touch()
+    folder = tmp_path / "ein schönes Buch, 第一"
+    folder.mkdir()
+    environment = {
+        name: value and value.replace("file", f"{tmp_path}/file")
+        for name, value in WORLDS[world].items()
+    }
+    there = {"cwd": folder, **environment}
+    run("start", NAME, **there)
+    path = folder / "attempts" / f"{NAME}.py"
+    path.write_text(attempts.solution(NAME))
+    result = run("check", str(path), NAME, **there)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 of 2 are right" in result.stdout
+    assert re.search(rf"solved +{NAME}", run("list", **there).stdout)
+
+
+def test_what_is_solved_can_not_be_noted(run: Run, tmp_path: Path) -> None:
+    """A right attempt is right all the same, and a line says so."""
+    run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    path.write_text(attempts.solution(NAME))
+    path.with_name(attempts.SOLVED).mkdir()
+    result = run("check", NAME)
+
+    assert result.returncode == 0
+    assert "can't note in attempts what is solved: Is a" in result.stderr
+    assert {each.name for each in path.parent.iterdir()} == {
+        path.name,
+        attempts.SOLVED,
+    }
+
+
+def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
+    """Where no file can be written, and where jax is another, a line."""
+    run("start", NAME)
+    full = (
+        "import resource, runpy, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "runpy._run_module_as_main('shardbook')"
+    )
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "jax.py").write_text("raise OSError('not I')")
+    paths = [str(tmp_path / "lib"), os.environ.get("PYTHONPATH", "")]
+    other = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    no_room = run("check", NAME, program=("-c", full))
+    no_jax = run("check", NAME, **other)
+
+    assert (no_room.returncode, no_jax.returncode) == (2, 2)
+    assert re.search(
+        r"^can't grade: .*No usable temp", no_room.stderr, re.M
+    )
+    assert "Traceback" not in no_room.stderr
+    assert "OSError: not I\ncan't grade: the process" in no_jax.stderr
+
+
+def test_two_checks_at_once(run: Run, tmp_path: Path) -> None:
+    """Both grade, and both are noted."""
+    for name in NAMES[:2]:
+        run("start", name)
+        path = tmp_path / "attempts" / f"{name}.py"
+        path.write_text(attempts.solution(name))
+    with ThreadPoolExecutor() as pool:
+        results = [*pool.map(run, ["check", "check"], NAMES[:2])]
+
+    assert [result.returncode for result in results] == [0, 0]
+    assert {each.name for each in path.parent.iterdir()} == {
+        *(f"{name}.py" for name in NAMES[:2]),
+        attempts.SOLVED,
+    }
+    assert attempts.solved(tmp_path / "attempts")
+
+
+@pytest.mark.parametrize("command", ["check", "watch"])
+def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
+    """No process is left, no folder, and nothing that is half a note."""
+    note, temporary = tmp_path / "note", tmp_path / "temporary"
+    temporary.mkdir()
+    path = attempts.start(NAME, tmp_path / "attempts")
+    path.write_text(
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(100)\n"
+    )
+    process = subprocess.Popen(
+        (sys.executable, "-P", "-m", "shardbook", command, NAME),
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not note.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children(recursive=True)
+    # As a terminal does: all of the command is told.
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert int(note.read_text()) in [child.pid for child in children]
+    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert [*temporary.iterdir()] == []
+    assert [*path.parent.iterdir()] == [path]
 
 
 def lines_until(process: subprocess.Popen[str], words: str) -> str:

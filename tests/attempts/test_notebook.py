@@ -62,11 +62,26 @@ def test_what_is_no_attempt() -> None:
         shardbook.check(nnx.Linear)
 
 
-def test_in_a_real_notebook() -> None:
-    """A cell with the function, and one that shows the verdict."""
+@pytest.mark.parametrize("devices", [None, 1, 8])
+def test_in_a_real_notebook(devices: int | None) -> None:
+    """However many devices the notebook took before, eight are graded on.
+
+    A cell with the function, and one that shows the verdict.
+    """
     name = "state_zero_kernel"
+    taken = (
+        "import jax\n"
+        f"jax.config.update('jax_num_cpu_devices', {devices})\n"
+        "jax.config.update('jax_enable_x64', True)\n"
+        f"assert jax.device_count() == {devices}"
+    )
     cells = [
-        attempts.solution(name),
+        taken if devices else "",
+        attempts.solution(name).replace(
+            attempts.MARK,
+            "    assert jax.device_count() == 8\n"
+            "    assert not jax.config.jax_enable_x64\n",
+        ),
         f"import shardbook\nshardbook.check({name})",
     ]
     book = notebook.new_notebook(
@@ -75,7 +90,7 @@ def test_in_a_real_notebook() -> None:
     nbclient.NotebookClient(
         book, timeout=120, kernel_name="python3"
     ).execute()
-    (output,) = book.cells[1].outputs
+    (output,) = book.cells[-1].outputs
 
     assert "<strong>right</strong>" in output["data"]["text/html"]
     assert "right" in output["data"]["text/plain"]

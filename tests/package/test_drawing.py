@@ -9,7 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec as P,
+)
 from placed import MESHES, placed
 
 from shardbook import draw
@@ -70,6 +75,18 @@ def numbers(part: ElementTree.Element, *names: str) -> list[float]:
 def test_the_words_say_what_jax_says(array: jax.Array) -> None:
     """Each device has the slice that JAX gives it."""
     assert words_of(repr(draw(array))) == truth(array)
+
+
+@given(placed())
+def test_the_title_is_the_type(array: jax.ShapeDtypeStruct) -> None:
+    """It is what jax.typeof gives where a mesh is explicit."""
+    shape, dtype, mesh = array.shape, array.dtype, array.sharding.mesh
+    explicit = (AxisType.Explicit,) * len(mesh.axis_names)
+    mesh = AbstractMesh(mesh.axis_sizes, mesh.axis_names, explicit)
+    sharding = NamedSharding(mesh, array.sharding.spec)
+    typed = jax.core.ShapedArray(shape, dtype, sharding=sharding)
+
+    assert repr(draw(array)).startswith(f"{typed} P(")
 
 
 @given(placed())

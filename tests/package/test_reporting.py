@@ -1,5 +1,7 @@
 """What layout() says about where arrays lie."""
 
+from collections import Counter
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from flax import linen as nn, nnx
 from hypothesis import given
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from placed import MESHES, placed
+from trees import TREES, Pair, boxed
 
 from shardbook import layout
 
@@ -33,6 +36,30 @@ def test_it_says_what_jax_says(array: jax.ShapeDtypeStruct) -> None:
     assert set(leaf.devices) == array.sharding.device_set
     assert leaf.bytes_per_device == each
     assert leaf.bytes == 8 * each
+    assert eval(leaf.spec) == array.sharding.spec
+
+
+@given(TREES)
+def test_each_array_of_a_tree_has_a_row(pair: Pair) -> None:
+    """Named as JAX names it in a plain tree, with its buffers' bytes."""
+    tree, plain = pair
+    table = layout(tree)
+    leaves = jax.tree_util.tree_leaves_with_path(plain)
+    held = Counter()
+    for _, array in leaves:
+        for shard in array.addressable_shards:
+            held[shard.device] += shard.data.nbytes
+
+    assert [(leaf.path, leaf.shape, leaf.sharding) for leaf in table] == [
+        (
+            jax.tree_util.keystr(path, simple=True, separator="."),
+            array.shape,
+            array.sharding,
+        )
+        for path, array in leaves
+    ]
+    assert table.bytes_on == held
+    assert table.bytes == held.total()
 
 
 def test_bytes_are_those_that_the_devices_hold() -> None:
@@ -127,6 +154,36 @@ def test_linen_variables_with_and_without_boxes() -> None:
 
     assert paths(boxed) == paths(nn.unbox(boxed))
     assert paths(boxed) == ["params.bias", "params.kernel"]
+
+
+def test_what_lies_beside_a_module() -> None:
+    """It has a row too, whatever it is."""
+    model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    abstract = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    beside = {"box": boxed(jnp.ones(2)), "next": abstract, "step": 1}
+
+    assert paths({"again": model.bias, "model": model, **beside}) == [
+        "again",
+        "box",
+        "model.kernel",
+        "next",
+        "step",
+    ]
+    with pytest.raises(TypeError, match="the leaf at '1' is a str"):
+        layout([model, "words"])
+
+
+def test_a_sum_that_is_not_made_yet() -> None:
+    """A spec says so where the devices hold the parts of a sum."""
+    mesh = jax.make_mesh((8,), ("model",), (AxisType.Explicit,))
+    sharding = NamedSharding(mesh, P("model"))
+    x = jax.device_put(jnp.ones(8), sharding)
+    total = NamedSharding(mesh, P(unreduced={"model"}))
+    with jax.set_mesh(mesh):
+        (leaf,) = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
+
+    assert leaf.spec.startswith("P(unreduced={'model'}")
+    assert leaf.bytes == 8 * 4
 
 
 def test_what_is_on_no_device() -> None:

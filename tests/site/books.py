@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MACHINERY = (
@@ -40,15 +42,25 @@ GOOD = FRONT + cell(
 
 
 def start_docs(
-    folder: Path, *arguments: str, **environment: str
+    folder: Path,
+    *arguments: str,
+    before: Sequence[str] = (),
+    **environment: str,
 ) -> subprocess.Popen[str]:
-    """Start "nox -s docs" in a folder, without making an environment."""
+    """Start "nox -s docs" in a folder, without making an environment.
+
+    Args:
+        folder: The folder of a book.
+        *arguments: What stands behind "--".
+        before: A command that runs the one that follows it.
+        **environment: What else it is told.
+    """
     # "python" must be the one that runs the tests.
     bin_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([bin_folder, os.environ["PATH"]])
     nox = (sys.executable, "-m", "nox", "--no-venv", "--no-install")
     return subprocess.Popen(
-        (*nox, "-s", "docs", "--", *arguments),
+        (*before, *nox, "-s", "docs", "--", *arguments),
         cwd=folder,
         env={**os.environ, "PATH": path, **environment},
         stdout=subprocess.PIPE,
@@ -59,10 +71,10 @@ def start_docs(
 
 
 def run_docs(
-    folder: Path, *arguments: str, **environment: str
+    folder: Path, *arguments: str, **how: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run "nox -s docs" in a folder, to its end."""
-    process = start_docs(folder, *arguments, **environment)
+    process = start_docs(folder, *arguments, **how)
     try:
         output, _ = process.communicate(timeout=300)
     finally:

@@ -36,6 +36,11 @@ WRONG = {
         + cell("import warnings\nwarnings.warn('x', DeprecationWarning)"),
         "docs/deprecated.md, code cell 2: wrote a warning",
     ),
+    "too_late": (
+        GOOD.replace("print", "jax.devices()\nprint")
+        + cell("jax.config.update('jax_num_cpu_devices', 8)"),
+        "docs/too_late.md, code cell 2: RuntimeError: jax_num_cpu_devices",
+    ),
     "no_cell": (FRONT, "docs/no_cell.md: has no code cell"),
     "no_front_matter": (
         "# Title\n",

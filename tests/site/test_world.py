@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from books import GOOD, cell, run_docs, start_docs, write_book
 
 ON_EIGHT = GOOD + cell(
@@ -18,6 +19,21 @@ ON_EIGHT = GOOD + cell(
     "assert jax.device_count() == 8\n"
     "print('größer → 大')"
 )
+
+
+def run_python(
+    *arguments: str, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end."""
+    return subprocess.run(
+        (sys.executable, *arguments),
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
 
 
 def files(folder: Path) -> set[Path]:
@@ -91,6 +107,51 @@ def test_builds_one_after_the_other(tmp_path: Path) -> None:
     assert not psutil.pid_exists(int(first))
 
 
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    """The package, the tasks and the settings say so, in a line."""
+    write_book(tmp_path, {})
+    wanted = "shardbook needs Python 3.11 or newer; this is Python 3.10.9"
+    # All but the number is what it is here.
+    older = "import sys; sys.version_info = (3, 10, 9, 'final', 0)"
+    run = "import runpy; runpy._run_module_as_main('shardbook')"
+    sphinx = "from sphinx.cmd.build import main"
+    build = "sys.exit(main(['-c', '.', 'docs', 'html']))"
+    for code in (f"{older}; {run}", f"{sphinx}; {older}; {build}"):
+        result = run_python("-c", code, cwd=tmp_path)
+
+        assert result.returncode != 0
+        assert wanted in result.stderr
+
+    older = tmp_path / "python"
+    older.write_text("#!/bin/sh\necho 3.10.9\n")
+    older.chmod(0o755)
+    result = run_python(
+        *("-m", "nox", "--no-venv", "-s", "docs"),
+        cwd=tmp_path,
+        PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+    )
+
+    assert "Python >=3.11 is needed; this is 3.10.9" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["flax", "jax"])
+def test_a_package_that_is_too_old(tmp_path: Path, name: str) -> None:
+    """The build says which, before it runs a page."""
+    write_book(tmp_path / "book", {})
+    about = tmp_path / f"{name}-0.4.1.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Name: {name}\nVersion: 0.4.1\n")
+    paths = (str(tmp_path), os.environ.get("PYTHONPATH", ""))
+    result = run_docs(
+        tmp_path / "book", PYTHONPATH=os.pathsep.join(filter(None, paths))
+    )
+
+    assert result.returncode != 0
+    assert re.search(
+        rf"{name}>=[\d.]+ is needed; this is {name} 0.4.1", result.stdout
+    )
+
+
 def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     """A checkout may be read-only, if the book goes to another place."""
     checkout = tmp_path / "checkout"
@@ -101,6 +162,27 @@ def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout
     assert files(checkout) == before
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["html"]
+
+
+def test_a_checkout_that_is_read_only(tmp_path: Path) -> None:
+    """The book goes to another place, in a world where no write helps."""
+    checkout = tmp_path / "checkout"
+    write_book(checkout, {"page": GOOD})
+    # In a mount of its own, which not even root can write to.
+    freeze = (
+        'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && '
+        'cd "$0" && ! touch new 2>/dev/null && exec "$@"'
+    )
+    frozen = ("unshare", "-rm", "sh", "-c", freeze, str(checkout))
+    try:
+        subprocess.run((*frozen, "true"), check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this system lets no one mount a folder")
+    out = tmp_path / "out" / "html"
+    result = run_docs(checkout, "--out", str(out), before=frozen)
+
+    assert result.returncode == 0, result.stdout
+    assert (out / "page.html").exists()
 
 
 def test_two_builds_at_once(tmp_path: Path) -> None:

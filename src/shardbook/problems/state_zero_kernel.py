@@ -10,7 +10,10 @@ from flax import nnx
 
 def _whole(name: str, value: float, low: int, high: float) -> int:
     """Return ``value`` as an int if it is whole and in [low, high)."""
-    number = value.item() if getattr(value, "shape", None) == () else value
+    number = value
+    # A key and an abstract array have no axes either, but no value.
+    if hasattr(value, "__float__") and getattr(value, "shape", None) == ():
+        number = value.item()
     wanted = f"{name} must be a whole number in [{low}, {high})"
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise TypeError(f"{wanted}, got {value!r}")

@@ -1,0 +1,119 @@
+"""The package as people install it, away from this checkout."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardbook import attempts
+from shardbook.problems import NAMES
+
+ROOT = Path(__file__).parents[2]
+BUILD = (sys.executable, "-m", "hatchling", "build")
+NAME = NAMES[0]
+WHERE = "import shardbook; print(shardbook.__file__)"
+Run = Callable[..., str]
+NOTEBOOK = """
+import sys
+import nbclient
+from nbformat import v4
+
+cells = [v4.new_code_cell(text) for text in sys.argv[1:]]
+book = v4.new_notebook(cells=cells)
+nbclient.NotebookClient(book, timeout=120).execute()
+print(book.cells[-1].outputs)
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Unpack the source archive: a copy of the checkout."""
+    folder = tmp_path_factory.mktemp("source")
+    sdist = (*BUILD, "-t", "sdist", "-d", folder)
+    subprocess.run(sdist, cwd=ROOT, check=True)
+    (archive,) = folder.iterdir()
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Call what is in an environment that has all but the package."""
+    folder = tmp_path / "venv"
+    venv.create(folder, with_pip=True)
+    site = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
+    # What the tests run with comes after what is installed. That it has
+    # the package too does not count: that is told by a file like this.
+    theirs = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    Path(site, "theirs.pth").write_text("\n".join(theirs))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PIP"))
+    }
+
+    def call(program: str, *arguments: str, status: int = 0) -> str:
+        result = subprocess.run(
+            (folder / "bin" / program, *arguments),
+            cwd=empty,
+            env={**environment, "COLUMNS": "120", "PIP_NO_INDEX": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+        assert result.returncode == status, result.stdout
+        return result.stdout
+
+    return call
+
+
+def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
+    """It has the package and no more, and works where nothing else is."""
+    subprocess.run((*BUILD, "-t", "wheel"), cwd=source, check=True)
+    (wheel,) = source.glob("dist/*.whl")
+    held = {*zipfile.ZipFile(wheel).namelist()}
+    about = {name for name in held if ".dist-info/" in name}
+    package = {
+        str(path.relative_to(ROOT / "src"))
+        for path in ROOT.glob("src/shardbook/**/*.py")
+    }
+
+    assert held - about == package | {
+        f"shardbook/pages/{name}.md" for name in NAMES
+    }
+    assert any(name.endswith("/licenses/LICENSE") for name in about)
+
+    run("pip", "install", "--no-deps", str(wheel))
+    assert run("python", "-c", WHERE).startswith(str(tmp_path / "venv"))
+    assert NAME in run("shardbook", "list")
+    run("shardbook", "start", NAME)
+    assert "not written" in run("shardbook", "check", NAME, status=1)
+    attempt = tmp_path / "empty" / "attempts" / f"{NAME}.py"
+    attempt.write_text(attempts.solution(NAME))
+    assert "right" in run("python", "-m", "shardbook", "check", NAME)
+
+
+def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
+    """The first cell installs the repository, and the last one grades."""
+    shown = run(
+        *("python", "-c", NOTEBOOK),
+        f"%pip install --no-deps --no-build-isolation {source}",
+        attempts.solution(NAME),
+        f"{WHERE}\nshardbook.check({NAME})",
+    )
+
+    assert str(tmp_path / "venv") in shown
+    assert "<strong>right</strong>" in shown
