@@ -128,8 +128,7 @@ def browser(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure how long grading and building take; half an hour."""
     install(session, "docs")
-    session.run("python", "benchmarks/grading.py")
-    session.run("python", "benchmarks/building.py")
+    session.run("python", "benchmarks")
 
 
 @nox.session

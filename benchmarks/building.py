@@ -3,14 +3,14 @@
 Each figure is a ratio of medians from one run, in which the builds take
 turns: of this book, and of one of thirty pages that is made of it. What a
 build can't save is Sphinx without execution, and the cells themselves in
-one process. Run it with "nox -s bench".
+one process.
 """
 
-import os
 import re
 import shutil
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -19,8 +19,11 @@ sys.path.append(str(ROOT / "docs" / "_extensions"))
 from kernels import kept  # noqa: E402
 from turns import medians, seconds  # noqa: E402
 
-ROUNDS = 3
 PAGES = 30
+# The page that is edited.
+LARGEST = "problems/tree_mode_shard_map.md"
+# How often each is built, by the number of pages: thirty take their time.
+ROUNDS = {PAGES: 1}
 # Makes the cells of pages run in one process, a namespace for each page.
 CELLS = """
 import os, re, sys, warnings
@@ -48,7 +51,7 @@ def measure(
     pages: list[str], environment: dict[str, str]
 ) -> dict[str, float]:
     """Build the book in the folder that we are in, in each way."""
-    one = Path("docs", pages[-1])
+    one = Path("docs", LARGEST)
 
     def edit() -> float:
         one.write_text(one.read_text("utf-8") + "\nOne more line.\n")
@@ -57,7 +60,7 @@ def measure(
 
     cells = (sys.executable, "-W", "ignore", "-c", CELLS)
     return medians(
-        ROUNDS,
+        ROUNDS.get(len(pages), 3),
         {
             "cells": lambda: seconds(*cells, *pages),
             "no execution": lambda: seconds(
@@ -68,16 +71,17 @@ def measure(
             ),
             "book": lambda: seconds(*sphinx("-E")),
             "one page": edit,
-            "its cells": lambda: seconds(*cells, pages[-1]),
+            "its cells": lambda: seconds(*cells, LARGEST),
         },
     )
 
 
 def thirty(pages: list[str]) -> list[str]:
-    """Make a book of thirty pages, out of those that there are."""
+    """Make a book of thirty pages, out of those of problems."""
+    problems = [page for page in pages if page.startswith("problems/")]
     made = []
     for number in range(PAGES - len(pages)):
-        source = Path("docs", pages[number % len(pages)])
+        source = Path("docs", problems[number % len(problems)])
         copy = f"copies/{source.stem}-{number}.md"
         target = Path("docs", copy)
         target.parent.mkdir(exist_ok=True)
@@ -95,9 +99,24 @@ def thirty(pages: list[str]) -> list[str]:
 
 def main() -> None:
     """Print the ratios for the book, and for thirty pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("conf.py", "docs", "src", "pyproject.toml"):
+            source, target = ROOT / name, Path(folder, name)
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("_build", "__pycache__")
+                shutil.copytree(source, target, ignore=ignored)
+            else:
+                shutil.copyfile(source, target)
+        with chdir(folder):
+            compare()
+
+
+def compare() -> None:
+    """Build the book in the folder that we are in, and one of thirty."""
     pages = sorted(
         str(path.relative_to("docs"))
-        for path in Path("docs/problems").glob("*.md")
+        for path in Path("docs").rglob("*.md")
+        if "file_format: mystnb" in path.read_text("utf-8")
     )
     print(
         f"{'pages':>5} {'seconds':>8} {'of least':>9} {'plain':>6}"
@@ -124,16 +143,3 @@ def main() -> None:
             flush=True,
         )
         before = found
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("conf.py", "docs", "src", "pyproject.toml"):
-            source, target = ROOT / name, Path(folder, name)
-            if source.is_dir():
-                ignored = shutil.ignore_patterns("_build", "__pycache__")
-                shutil.copytree(source, target, ignore=ignored)
-            else:
-                shutil.copyfile(source, target)
-        os.chdir(folder)
-        main()

@@ -1,15 +1,15 @@
 """How long grading takes, against a Python that only makes the calls.
 
 Each figure is a ratio of medians from one run, in which the commands take
-turns. Run it with "nox -s bench".
+turns.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import chdir
 from pathlib import Path
 
 from turns import medians, seconds
@@ -90,6 +90,12 @@ class Watch:
 
 def main() -> None:
     """Print the ratios for each problem, and for all of them."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        measure()
+
+
+def measure() -> None:
+    """Grade in the folder that we are in."""
     shardbook = (sys.executable, "-m", "shardbook")
     print(f"{'problem':26} {'check/bare':>11} {'save/bare':>11}")
     for name in NAMES:
@@ -134,9 +140,3 @@ def main() -> None:
         warm_up=True,
     )
     print(f"all problems / {NAMES[-1]}: {found['all'] / found['one']:.2f}")
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        main()
