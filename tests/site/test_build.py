@@ -103,6 +103,30 @@ def test_a_wrong_book_is_not_there(failed: tuple[int, str, Path]) -> None:
     assert not (folder / "docs" / "_build" / "html").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("conf.py", "warnings.warn('is old', DeprecationWarning)\n"),
+        (
+            "docs/_extensions/mends.py",
+            "import warnings\n"
+            "warnings.warn('is old', PendingDeprecationWarning)\n",
+        ),
+    ],
+)
+def test_what_the_build_uses_is_not_deprecated(
+    tmp_path: Path, file: str, code: str
+) -> None:
+    """Neither in the settings, nor in an extension of ours."""
+    write_book(tmp_path, {"page": GOOD})
+    path = tmp_path / file
+    path.write_text(path.read_text("utf-8") + code, "utf-8")
+    result = run_docs(tmp_path)
+
+    assert result.returncode == 1
+    assert "DeprecationWarning: is old" in result.stdout
+
+
 def test_code_that_broke_after_a_good_build(tmp_path: Path) -> None:
     """A page whose text is unchanged runs again, and the old book stays."""
     write_book(tmp_path, {"page": GOOD + cell("import helper")})
