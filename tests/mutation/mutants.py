@@ -37,7 +37,7 @@ EXAMPLES = (
     *("Linear", "Param", "Rngs"),
 )
 # How exact an assertion is, is no part of what it says.
-EXACTNESS = ("atol", "rtol")
+EXACTNESS = ("atol", "rel_tol", "rtol")
 WORDS = (ast.JoinedStr, ast.Raise, ast.Assert)
 
 
