@@ -1,5 +1,7 @@
 """Eight CPU devices, before anything asks JAX for one."""
 
+import signal
+
 import jax
 import pytest
 
@@ -10,6 +12,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set up the devices."""
+    """Set up the devices, and let the tests interrupt what they start."""
+    # A shell that starts the tests behind "&" has them ignore Ctrl-C, and
+    # so all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))
