@@ -147,6 +147,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
 @contextmanager
 def kept() -> Iterator[dict[str, str]]:
     """Keep a warm process; give the environment in which builds use it."""
+    if not hasattr(os, "fork"):
+        yield {**os.environ}
+        return
     with Warm(*IMPORTED) as warm, Listener(family="AF_UNIX") as listener:
         Thread(target=warm.welcome, args=[listener], daemon=True).start()
         yield {**os.environ, ADDRESS: listener.address}

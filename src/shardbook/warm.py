@@ -432,8 +432,11 @@ def open_door(descriptor: int, modules: Sequence[str]) -> None:
     # What is there now is never to be looked at by the collector, which
     # would copy the pages that forks share.
     gc.freeze()
+    # Those who serve are not waited for as they end, only all at the end.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while link := socket.recv_fds(door, 1, 1)[1]:
         if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             door.close()
             _serve(Connection(*link))
             os._exit(0)

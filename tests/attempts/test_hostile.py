@@ -291,6 +291,22 @@ def test_the_warm_process_ends_with_us() -> None:
     assert not folder.exists()
 
 
+def test_what_has_ended_is_gone() -> None:
+    """A warm process may be asked for a long time; it keeps nothing."""
+    with Warm() as warm:
+        process = psutil.Process(warm._process.pid)
+        for _ in range(3):
+            running = warm.start("time:sleep", 0.01)
+            while not running.poll():
+                time.sleep(0.01)
+            running.end()
+        deadline = time.monotonic() + 10
+        # The one that serves us is left.
+        while len(process.children()) > 1:
+            assert time.monotonic() < deadline, process.children()
+            time.sleep(0.1)
+
+
 def test_a_file_called_jax_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
