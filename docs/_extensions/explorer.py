@@ -1,7 +1,7 @@
 """Let readers try a shape, a mesh and a spec: the layout explorer.
 
-jax is imported where it is used: most pages have no explorer, and a writer
-who saves one of them should not wait for it.
+What was drawn once is kept with what Sphinx has read: a writer who saves a
+page should not have to wait until jax is imported.
 """
 
 import ast
@@ -9,10 +9,12 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 import shardbook
@@ -87,19 +89,43 @@ class Explorer(SphinxDirective):
             **self.options,
         }
         try:
-            drawing = shardbook.draw(abstract_array(choice))
+            picture, words = draw(self.env, choice)
         except (SyntaxError, ValueError) as error:
             raise self.error(f"not a layout: {error}") from error
         still = nodes.container(
             "",
             *self.parse_text_to_nodes(WITHOUT_SCRIPT),
-            nodes.raw("", drawing._repr_html_(), format="html"),
+            nodes.raw("", picture, format="html"),
             classes=["explorer-still"],
         )
         code = nodes.literal_block("", "", language="python")
-        return [
-            explorer("", still, code, choice=choice, words=repr(drawing))
-        ]
+        return [explorer("", still, code, choice=choice, words=words)]
+
+
+def drawn(env: BuildEnvironment) -> dict[str, tuple[str, str]]:
+    """Give what was drawn, by the choice: as HTML, and in words."""
+    if not hasattr(env, "explorer_drawn"):
+        env.explorer_drawn = {}
+    return env.explorer_drawn
+
+
+def merge(
+    app: Sphinx,
+    env: BuildEnvironment,
+    docnames: list[str],
+    other: BuildEnvironment,
+) -> None:
+    """Keep what a process drew that read some of the pages."""
+    drawn(env).update(drawn(other))
+
+
+def draw(env: BuildEnvironment, choice: dict[str, str]) -> tuple[str, str]:
+    """Draw a choice, unless it was drawn before."""
+    known, key = drawn(env), repr(choice)
+    if key not in known:
+        drawing = shardbook.draw(abstract_array(choice))
+        known[key] = drawing._repr_html_(), repr(drawing)
+    return known[key]
 
 
 def abstract_array(choice: dict[str, str]) -> Any:
@@ -128,7 +154,6 @@ def abstract_array(choice: dict[str, str]) -> Any:
 
 def form(choice: dict[str, str]) -> str:
     """Write the form that the script reads."""
-    import jax.numpy as jnp
 
     def field(title: str, name: str, value: str) -> str:
         return (
@@ -143,7 +168,7 @@ def form(choice: dict[str, str]) -> str:
         spec=field("Spec", "spec", choice["spec"]),
         to=field("Spec", "to", ""),
         dtypes="".join(
-            f'<option data-bytes="{jnp.dtype(name).itemsize}"'
+            f'<option data-bytes="{np.dtype(name).itemsize}"'
             f"{' selected' * (name == choice['dtype'])}>{name}</option>"
             for name in DTYPES
         ),
@@ -195,5 +220,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
         explorer, html=(visit, None), markdown=(visit_in_markdown, None)
     )
     app.add_directive("explorer", Explorer)
+    app.connect("env-merge-info", merge)
     app.connect("html-page-context", add_to_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,13 +16,13 @@ from sphinx.application import Sphinx
 
 # Icons, and hints to load early what is loaded as early without.
 UNUSED = re.compile(
-    r"\s*<script[^>]*/fontawesome\.js[^>]*></script>"
-    r'|\s*<link rel="preload"[^>]*>'
+    r"<script[^>]*/fontawesome\.js[^>]*></script>"
+    r'|<link rel="preload"[^>]*>'
 )
 STYLE = re.compile(
-    r'\s*<link(?=[^>]*rel="stylesheet")[^>]*href="([^":?]+)[^>]*>'
+    r'<link(?=[^>]*rel="stylesheet")[^>]*href="([^":?]+)[^>]*>'
 )
-SCRIPT = re.compile(r'\s*<script[^>]*src="([^":?]+)[^>]*></script>')
+SCRIPT = re.compile(r'<script[^>]*src="([^":?]+)[^>]*></script>')
 TOKEN = re.compile(
     r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]|[^{};"'/]+|/""",
     re.DOTALL,
