@@ -256,7 +256,8 @@ function ranges(ids) {
 }
 
 const sizesText = ({ shape, cuts }) => shape.map((size, axis) =>
-  cuts[axis].length ? `${size}@${cuts[axis]}` : `${size}`);
+  `${size}${cuts[axis][0] ? "@" : ""}${
+    cuts[axis][1] ? `(${cuts[axis]})` : cuts[axis]}`);
 const title = (layout) =>
   `${layout.dtype}[${sizesText(layout)}] ${specText(layout.spec, "'")}`;
 const label = (layout) => [
@@ -406,7 +407,7 @@ function table(layouts) {
 function showButtons(box, shape, mesh, spec) {
   const key = `${shape};${mesh}`;
   if (box.dataset.key !== key) {
-    // Only then: a new button would not have the focus of the old one.
+    // Only then: a new button would lack the focus of the old one.
     box.dataset.key = key;
     box.innerHTML = shape.map((size, axis) => `<div role="group"
 aria-label="axis ${axis}, of size ${size}, cut by"><span>axis ${axis}: ${size
