@@ -22,8 +22,6 @@ from turns import medians, seconds  # noqa: E402
 PAGES = 30
 # The page that is edited.
 LARGEST = "problems/tree_mode_shard_map.md"
-# How often each is built, by the number of pages: thirty take their time.
-ROUNDS = {PAGES: 1}
 # Makes the cells of pages run in one process, a namespace for each page.
 CELLS = """
 import os, re, sys, warnings
@@ -48,7 +46,7 @@ def sphinx(*options: str) -> tuple[str, ...]:
 
 
 def measure(
-    pages: list[str], environment: dict[str, str]
+    rounds: int, pages: list[str], environment: dict[str, str]
 ) -> dict[str, float]:
     """Build the book in the folder that we are in, in each way."""
     one = Path("docs", LARGEST)
@@ -60,7 +58,7 @@ def measure(
 
     cells = (sys.executable, "-W", "ignore", "-c", CELLS)
     return medians(
-        ROUNDS.get(len(pages), 3),
+        rounds,
         {
             "cells": lambda: seconds(*cells, *pages),
             "no execution": lambda: seconds(
@@ -123,10 +121,11 @@ def compare() -> None:
         f" {'one page more':>14} {'per page':>9}"
     )
     before = None
-    for make in (lambda pages: pages, thirty):
+    # Thirty pages take their time: one round.
+    for make, rounds in ((list, 3), (thirty, 1)):
         book = make(pages)
         with kept() as environment:
-            found = measure(book, environment)
+            found = measure(rounds, book, environment)
         least = found["no execution"] + found["cells"]
         more = found["one page"] - found["its cells"]
         per_page = ""

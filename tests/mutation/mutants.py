@@ -98,18 +98,16 @@ def _name(node: ast.AST) -> str:
 
 def _may_differ(node: ast.AST) -> bool:
     """Tell whether a number is one of many that would do."""
-    inside = node
-    while parent := getattr(inside, "parent", None):
-        match parent:
+    while node := getattr(node, "parent", None):
+        match node:
             case ast.keyword(arg=name) if name in EXACTNESS:
                 return True
             case ast.Call():
-                return _name(parent) in EXAMPLES
+                return _name(node) in EXAMPLES
             case ast.Compare(ops=operators):
                 # The bound of an assertion.
                 equal = any(isinstance(op, EQUAL) for op in operators)
-                return not equal and _inside(parent, (ast.Assert,))
-        inside = parent
+                return not equal and _inside(node, (ast.Assert,))
     return False
 
 

@@ -95,23 +95,16 @@ def test_a_number(number: Any, ends: tuple[int, float]) -> None:
     with pytest.raises(ValueError, match=r"^seed must be a ") as caught:
         whole("seed", number, low, high)
 
-    wanted = (
-        f"seed must be a whole number in [{low}, {high}), got {number!r}"
-    )
-    assert str(caught.value) == wanted
+    assert str(caught.value) == refusal(number, ends)
 
 
 @given(THINGS, RANGES)
 def test_no_number(thing: Any, ends: tuple[int, float]) -> None:
     """It is refused, with its name and what was expected and received."""
-    low, high = ends
-    wanted = (
-        f"seed must be a whole number in [{low}, {high}), got {thing!r}"
-    )
     with pytest.raises(TypeError) as caught:
-        whole("seed", thing, low, high)
+        whole("seed", thing, *ends)
 
-    assert str(caught.value) == wanted
+    assert str(caught.value) == refusal(thing, ends)
 
 
 @given(
