@@ -18,23 +18,20 @@ from typing import Any
 
 HERE = Path(__file__).parent.resolve()
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT / "docs" / "_extensions")]
 
+from cells import CELL, executed_pages  # noqa: E402
 from mutants import some  # noqa: E402
 
 from shardbook.problems import NAMES  # noqa: E402
 from shardbook.warm import Warm  # noqa: E402
 
 BLOCK = re.compile(
-    r"^```\{code-cell\} python\n(?::[^\n]*\n)*(?P<code>.*?)^```$"
+    rf"{CELL.pattern}"
     r"|^:::\{predict\}.*?\n(?P<choices>(?:- \[[^\n]*\n)+)",
-    re.M | re.S,
+    CELL.flags,
 )
-PAGES = [
-    page
-    for page in sorted(Path(ROOT, "docs").rglob("*.md"))
-    if "file_format: mystnb" in page.read_text("utf-8")
-]
+PAGES = executed_pages(ROOT / "docs")
 # The least share that must be caught.
 ENOUGH = 0.98
 # Why a mutant survives that is no mistake.

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import warnings
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +38,22 @@ def test(problem: str, path: str) -> str:
 
 def page(folder: str, blocks: list[tuple[str, str]]) -> str:
     """Run the cells of a page, and try its predictions."""
-    os.chdir(folder)
-    sys.path.append(str(ROOT / "docs" / "_extensions"))
     from predict import CHOICE, holds
 
-    warnings.simplefilter("ignore")
+    os.chdir(folder)
+    # A warning fails the build.
+    warnings.simplefilter("default")
     names: dict[str, Any] = {"__name__": "__main__"}
     asked = ""
     for number, (code, choices) in enumerate(blocks, 1):
-        printed = io.StringIO()
+        printed, warned = io.StringIO(), io.StringIO()
         try:
-            with redirect_stdout(printed):
+            with redirect_stdout(printed), redirect_stderr(warned):
                 exec(compile(code, f"block {number}", "exec"), names)
         except BaseException as error:
             return f"block {number}: {type(error).__name__}"
+        if warned.getvalue():
+            return f"block {number}: a warning"
         for choice in CHOICE.finditer(asked):
             right = choice["mark"] == "x"
             if holds(choice["words"], printed.getvalue()) != right:

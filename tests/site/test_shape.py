@@ -11,6 +11,10 @@ import pytest
 from shardbook.problems import NAMES
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs" / "_extensions"))
+
+from cells import CELL  # noqa: E402
+
 # Where a problem is, beside its tests.
 ROOMS = (
     "docs/problems/{}.md",
@@ -28,7 +32,6 @@ HEADINGS = [
     "Solution",
     "What changed since the source",
 ]
-CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.S | re.M)
 
 
 def page_of(name: str) -> str:
