@@ -207,7 +207,7 @@ def audit(session: nox.Session) -> None:
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """See how many slips in solutions and pages something catches."""
+    """Count the slips that something catches; half an hour."""
     install(session, "tests")
     session.run("python", "tests/mutation", *session.posargs)
 

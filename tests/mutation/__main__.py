@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument(
         "--share",
         type=float,
-        default=0.1,
+        default=1.0,
         help="how many of the mutants of the pages to try (%(default)s)",
     )
     parser.add_argument("--only", default="", help="a part of the names")
