@@ -109,8 +109,9 @@ def join(app: Sphinx, tree: nodes.document) -> None:
         cell = place.next_node(descend=False, siblings=True)
         output = cell[-1] if isinstance(cell, nodes.container) else {}
         if output.get("nb_element") != "cell_code_output":
-            if run.get("traceback"):
-                # The page failed before that cell.
+            off = app.config.nb_execution_mode == "off"
+            if off or run.get("traceback"):
+                # Nothing ran, or the page failed before that cell.
                 continue
             LOGGER.warning(
                 "predict: no cell with an output follows", location=place

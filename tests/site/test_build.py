@@ -1,9 +1,13 @@
 """The book does not build unless every page of it is true."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from books import FRONT, GOOD, cell, run_docs, write_book
+from books import FRONT, GOOD, ROOT, cell, run_docs, write_book
 
 # A page, and what the build must say about it.
 WRONG = {
@@ -171,3 +175,29 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     assert "usage: nox -s docs -- [-h] [--serve] [--out FOLDER]" in (
         result.stdout
     )
+
+
+def test_only_links_to_other_hosts_may_break(tmp_path: Path) -> None:
+    """Offline, "nox -s linkcheck" finds fault with no link of our own."""
+    sphinx = (
+        *(sys.executable, "-m", "sphinx", "-c", str(ROOT), "-j", "auto"),
+        *("-b", "linkcheck", "-n", "-W", "--keep-going", "-d", "doctrees"),
+        *("-D", "nb_execution_mode=off", str(ROOT / "docs"), "links"),
+    )
+    # A port at which no one listens.
+    nowhere = {"https_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+    result = subprocess.run(
+        sphinx,
+        cwd=tmp_path,
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    notes = (tmp_path / "links" / "output.json").read_text("utf-8")
+    links = [json.loads(line) for line in notes.splitlines()]
+    broken = [link["uri"] for link in links if link["status"] == "broken"]
+
+    assert "WARNING" not in result.stdout + result.stderr
+    assert len(broken) > 50
+    assert [link for link in broken if "https://" not in link] == []
