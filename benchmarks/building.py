@@ -59,7 +59,8 @@ def measure(
     def edit() -> float:
         one.write_text(one.read_text("utf-8") + "\nOne more line.\n")
         # As "nox -s docs -- --serve" builds it.
-        return seconds(*sphinx(), environment=environment)
+        serve = sphinx("-D", "content_security_policy=0")
+        return seconds(*serve, environment=environment)
 
     cells = (sys.executable, "-W", "ignore", "-c", CELLS)
     builds = medians(

@@ -69,7 +69,8 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
     if not app.config.content_security_policy:
         return
     pages = written.read(app)
-    allowed = handlers(pages.values())
+    earlier = written.read(app, earlier=True)
+    allowed = handlers([*pages.values(), *earlier.values()])
     pages = {
         page: text.replace(
             CHARSET,
@@ -79,8 +80,6 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
             1,
         )
         for page, text in pages.items()
-        # Those of an earlier build have theirs.
-        if "Content-Security-Policy" not in text
     }
     written.write(app, pages)
 

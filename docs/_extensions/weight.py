@@ -116,31 +116,32 @@ def relink(
 def bundle(
     folder: Path,
     pages: dict[str, str],
+    earlier: dict[str, str],
     pattern: re.Pattern[str],
     target: str,
-    combine: Callable[[list[str]], str],
+    combine: Callable[[list[str], str], str],
     tag: str,
 ) -> None:
     """Put one file in the place of those that all the pages ask for.
 
-    What only some pages ask for is left to them.
+    What only some pages ask for is left to them. Earlier pages ask for the
+    file already, as it was.
     """
     files = [asked(page, text, pattern) for page, text in pages.items()]
-    # The pages of an earlier build, if they are as they were, have one.
-    new = [names for names in files if target not in names]
-    if not new:
-        return
     shared = [
-        name for name in new[0] if all(name in names for names in new)
+        name for name in files[0] if all(name in names for names in files)
     ]
-    content = combine(shared)
-    (folder / target).write_text(content, "utf-8")
+    path = folder / target
+    before = path.read_text("utf-8") if path.exists() else ""
+    content = combine(shared, before)
+    path.write_text(content, "utf-8")
     digest = sha256(content.encode()).hexdigest()[:8]
-    for page, text in pages.items():
-        address = f"{relpath(target, dirname(page) or '.')}?v={digest}"
-        pages[page] = relink(
-            page, text, pattern, {*shared, target}, tag.format(address)
-        )
+    for book in (pages, earlier) if content != before else (pages,):
+        for page, text in book.items():
+            address = f"{relpath(target, dirname(page) or '.')}?v={digest}"
+            book[page] = relink(
+                page, text, pattern, {*shared, target}, tag.format(address)
+            )
 
 
 def defer(page: str) -> str:
@@ -167,31 +168,32 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         page: defer(UNUSED.sub("", text))
         for page, text in written.read(app).items()
     }
+    earlier = written.read(app, earlier=True)
 
-    def combine_scripts(names: list[str]) -> str:
+    def combine_scripts(names: list[str], before: str = "") -> str:
         return "\n;\n".join(
             (folder / name).read_text("utf-8") for name in names
         )
 
-    def combine_styles(names: list[str]) -> str:
+    def combine_styles(names: list[str], before: str) -> str:
         scripts = {
             name
             for page, text in pages.items()
             for name in asked(page, text, SCRIPT)
         }
-        words: set[str] = set()
+        # What the earlier pages have a use for.
+        words = {name.replace("\\", "") for name in NAME.findall(before)}
         for text in (*pages.values(), combine_scripts(sorted(scripts))):
             words.update(re.findall(r"[\w-]+", text))
         style = "".join(read_style(folder / name) for name in names)
         return used_rules(iter(TOKEN.findall(style)), words)
 
     script = '<script defer src="{}"></script>'
-    bundle(
-        folder, pages, SCRIPT, "_static/book.js", combine_scripts, script
-    )
     style = '<link rel="stylesheet" href="{}" />'
-    bundle(folder, pages, STYLE, "_static/book.css", combine_styles, style)
-    written.write(app, pages)
+    book = (folder, pages, earlier)
+    bundle(*book, SCRIPT, "_static/book.js", combine_scripts, script)
+    bundle(*book, STYLE, written.STYLE, combine_styles, style)
+    written.write(app, {**pages, **earlier})
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
