@@ -15,15 +15,18 @@ if sys.version_info < (3, 11):  # noqa: UP036
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.
 _HOMES = {
-    "Drawing": "drawing",
-    "LeafLayout": "reporting",
-    "TreeLayout": "reporting",
-    "Verdict": "verdicts",
-    "check": "notebook",
-    "collectives": "communication",
-    "draw": "drawing",
-    "layout": "reporting",
-    "raises": "pitfalls",
+    "Drawing": "_draw",
+    "LeafLayout": "_layout",
+    "Memory": "_program",
+    "Program": "_program",
+    "TreeLayout": "_layout",
+    "Verdict": "grading.verdict",
+    "check": "_check",
+    "collectives": "_program",
+    "draw": "_draw",
+    "layout": "_layout",
+    "program": "_program",
+    "raises": "_raises",
 }
 __all__ = sorted(_HOMES)
 

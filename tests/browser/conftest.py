@@ -28,19 +28,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--html", required=True, help="the built book")
 
 
+def pages_in(config: pytest.Config) -> list[str]:
+    """Name all pages of the book."""
+    html = Path(config.getoption("html"))
+    paths = (path.relative_to(html) for path in html.rglob("*.html"))
+    return sorted(str(p) for p in paths if p.parts[0][0] != "_")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each page of the kind that it takes.
+
+    All pages, those that have executed cells, or those that ask.
+    """
+    html = Path(metafunc.config.getoption("html"))
+    names = pages_in(metafunc.config)
+    kinds = {
+        "page_name": names,
+        "executed": [
+            name
+            for name in names
+            if (html / "_sources" / name).with_suffix(".ipynb").exists()
+        ],
+        "asking": [
+            name
+            for name in names
+            if 'class="predict"' in (html / name).read_text("utf-8")
+        ],
+    }
+    for kind in kinds.keys() & {*metafunc.fixturenames}:
+        metafunc.parametrize(kind, kinds[kind])
+
+
 @pytest.fixture(scope="session")
 def html(pytestconfig: pytest.Config) -> Path:
-    """Give the folder with the book."""
+    """Return the folder with the book."""
     folder = Path(pytestconfig.getoption("html")).resolve()
     assert (folder / "index.html").exists(), f"there is no book in {folder}"
     return folder
 
 
 @pytest.fixture(scope="session")
-def pages(html: Path) -> list[str]:
+def pages(pytestconfig: pytest.Config) -> list[str]:
     """Name all pages."""
-    paths = (path.relative_to(html) for path in html.rglob("*.html"))
-    return sorted(str(p) for p in paths if p.parts[0][0] != "_")
+    return pages_in(pytestconfig)
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -124,7 +154,7 @@ class Watched:
 
 @pytest.fixture
 def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
-    """Give a context, and insist that all its pages were quiet.
+    """Return a context, and require that all its pages were quiet.
 
     No console error, and no request to another host, in any test.
     """
@@ -140,7 +170,7 @@ def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
-    """Give a window of a desktop."""
+    """Return a window of a desktop."""
     page = context.new_page()
     page.set_viewport_size({"width": 1280, "height": 900})
     return page

@@ -65,7 +65,7 @@ def test_no_id_is_there_twice(soups: dict[str, BeautifulSoup]) -> None:
 def test_every_page_says_what_it_is(
     soups: dict[str, BeautifulSoup],
 ) -> None:
-    """It has a title, a description and a language of its own."""
+    """A page has a title, a description and a language of its own."""
     described = {
         name: soup
         for name, soup in soups.items()

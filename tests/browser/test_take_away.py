@@ -1,18 +1,16 @@
 """What a reader takes away is what was executed, and it runs."""
 
-import importlib
 import json
-import os
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
 from playwright.sync_api import Page
 
+from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -62,87 +60,60 @@ def cells(html: Path, name: str) -> list[str]:
     ]
 
 
-@pytest.fixture
-def executed(html: Path, pages: list[str]) -> list[str]:
-    """Name the pages that have cells."""
-    found = [
-        name
-        for name in pages
-        if (html / "_sources" / name).with_suffix(".ipynb").exists()
-    ]
-    assert len(found) > len(NAMES)
-    return found
-
-
 def test_each_button_copies_what_was_executed(
-    page: Page, html: Path, executed: list[str], tmp_path: Path
+    page: Page, html: Path, executed: str, tmp_path: Path
 ) -> None:
-    """And the cells of a page run in order, in a fresh interpreter."""
-    running = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name in executed:
-            page.goto(name)
-            taken = copies(page, "div.cell_input div.highlight")
-            folder = tmp_path / Path(name).stem
-            folder.mkdir()
-            # What lies beside a page is there for its cells too.
-            where = (DOCS / name).parent
-            code = "\n\n".join(taken)
-            running[name] = pool.submit(run, code, folder, where)
+    """The cells that are copied from a page run in a fresh interpreter."""
+    page.goto(executed)
+    taken = copies(page, "div.cell_input div.highlight")
+    # What lies beside a page is there for its cells too.
+    result = run("\n\n".join(taken), tmp_path, (DOCS / executed).parent)
 
-            assert [c.rstrip() for c in taken] == cells(html, name), name
-    for name, result in running.items():
-        assert result.result().returncode == 0, (name, result.result())
+    assert [code.rstrip() for code in taken] == cells(html, executed)
+    assert result.returncode == 0, result.stderr
 
 
-def test_every_block_has_a_button(page: Page, pages: list[str]) -> None:
-    """None of them copies nothing, a prompt or an output."""
-    for name in pages:
-        page.goto(name)
-        blocks = page.locator("div.highlight:not(.cell_output *)").count()
-        taken = copies(page, "div.highlight:has(button.copybtn)")
-        outputs = page.locator(".cell_output .copybtn").count()
+def test_every_block_has_a_button(page: Page, page_name: str) -> None:
+    """A button copies a block, and not a prompt or an output."""
+    page.goto(page_name)
+    blocks = page.locator("div.highlight:not(.cell_output *)").count()
+    taken = copies(page, "div.highlight:has(button.copybtn)")
 
-        assert (len(taken), outputs) == (blocks, 0), name
-        assert "nothing" not in taken, name
-        assert not any(t.startswith(("$ ", ">>> ")) for t in taken), name
+    assert len(taken) == blocks
+    assert page.locator(".cell_output .copybtn").count() == 0
+    assert "nothing" not in taken
+    assert not any(text.startswith(("$ ", ">>> ")) for text in taken)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_solution_runs_alone(
-    page: Page, html: Path, name: str, tmp_path: Path
-) -> None:
-    """As copied, and as downloaded; and they are the same."""
+def test_a_solution_is_copied_and_downloaded(page: Page, name: str) -> None:
+    """A solution is the tested file, as copied and as downloaded."""
     page.goto(f"problems/{name}.html")
     section = "section#solution details"
     (copied,) = copies(page, f"{section} div.highlight")
     with page.expect_download() as download:
         page.locator("section#solution a.download").click()
     downloaded = Path(download.value.path()).read_text("utf-8")
-    checks = importlib.import_module(f"shardbook.checks.{name}")
-    seed, x, features = checks.EXAMPLE
-    call = (
-        f"\nimport jax.numpy as jnp\n"
-        f"print({name}({seed}, jnp.ones({x.shape}), {features}).dtype)\n"
-    )
 
     assert download.value.suggested_filename == f"{name}.py"
+    assert downloaded == attempt_files.solution(name)
     assert copied.rstrip() == downloaded.rstrip()
-    result = run(WITHOUT_US + copied + call, tmp_path)
-    assert result.stdout == "float32\n", result.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_starter_is_complete(
-    page: Page, name: str, tmp_path: Path
+def test_a_starter_is_copied_and_runs(
+    page: Page, html: Path, name: str, tmp_path: Path
 ) -> None:
-    """As copied, it runs without us, and says where to write."""
+    """A starter runs without us, as copied and as the notebook has it."""
     page.goto(f"problems/{name}.html")
     *_, copied = copies(page, "section#your-attempt div.highlight")
     result = run(WITHOUT_US + copied, tmp_path)
+    _, starter, check = cells(html, f"problems/{name}-starter.html")
 
     assert result.returncode == 0, result.stderr
-    assert copied.rstrip().endswith("raise NotImplementedError")
+    assert copied.rstrip() == attempt_files.starter(name).rstrip()
+    assert starter.rstrip() == copied.rstrip()
+    assert check == f"import shardbook\n\nshardbook.check({name})"
 
 
 def test_the_menu_offers_what_there_is(page: Page) -> None:
@@ -165,35 +136,32 @@ def test_the_menu_offers_what_there_is(page: Page) -> None:
 
 
 def test_the_markdown_holds_cells_and_outputs(
-    page: Page, html: Path, executed: list[str]
+    page: Page, html: Path, executed: str
 ) -> None:
-    """A page's twin has all its code, and what it printed."""
-    for name in executed:
-        twin = page.request.get(f"{name.removesuffix('.html')}.md").text()
-        for cell in cells(html, name):
-            assert f"```python\n{cell}\n```" in twin, (name, cell)
-        assert "```text\njax " in twin
+    """The Markdown of a page has all its code, and what it printed."""
+    twin = page.request.get(f"{executed.removesuffix('.html')}.md").text()
+
+    assert "```text\njax " in twin
+    for code in cells(html, executed):
+        assert f"```python\n{code}\n```" in twin
 
 
 def test_the_notebook_says_what_the_page_says(
-    html: Path, executed: list[str]
+    html: Path, executed: str
 ) -> None:
-    """In a notebook's own Markdown, with nothing of the page's source."""
-    for name in executed:
-        path = (html / "_sources" / name).with_suffix(".ipynb")
-        notebook = nbformat.read(path, 4)
-        nbformat.validate(notebook)
-        texts = [c.source for c in notebook.cells if c.cell_type != "code"]
-        words = "\n".join(texts)
+    """A notebook has Markdown of its own, and no directives."""
+    path = (html / "_sources" / executed).with_suffix(".ipynb")
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    texts = [c.source for c in notebook.cells if c.cell_type != "code"]
+    words = "\n".join(texts)
 
-        assert texts[0].startswith("# "), name
-        assert not re.search(r"^(:::|```\{)|\{[a-z:]+\}`", words, re.M), (
-            name
-        )
-        for cell in notebook.cells:
-            for output in cell.get("outputs", ()):
-                printed = output.get("text") or output.data["text/plain"]
-                assert f"```text\n{printed.rstrip()}\n```" not in words
+    assert texts[0].startswith("# ")
+    assert not re.search(r"^(:::|```\{)|\{[a-z:]+\}`", words, re.M)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            printed = output.get("text") or output.data["text/plain"]
+            assert f"```text\n{printed.rstrip()}\n```" not in words
 
 
 def test_llms_txt_leads_to_all_pages(page: Page, pages: list[str]) -> None:

@@ -1,6 +1,14 @@
-"""On how many random cases each property is tried."""
+"""The number of examples on which Hypothesis tries each property."""
 
-from hypothesis import settings
+import os
+
+from hypothesis import Phase, settings
 
 settings.register_profile("hundreds", max_examples=400, deadline=None)
-settings.load_profile("hundreds")
+# It does not look for the smallest example that fails.
+settings.register_profile(
+    "first_failure",
+    settings.get_profile("hundreds"),
+    phases=[Phase.explicit, Phase.generate],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hundreds"))

@@ -1,4 +1,4 @@
-"""The package as people install it, away from this checkout."""
+"""The package as people install it, outside of this checkout."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shardbook import attempts
+from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -46,12 +46,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Call what is in an environment that has all but the package."""
+    """Run programs of an environment that has all but the package."""
     folder = tmp_path / "venv"
     venv.create(folder, with_pip=True)
     site = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
-    # What the tests run with comes after what is installed. That it has
-    # the package too does not count: that is told by a file like this.
+    # The packages that the tests run with, after those installed here.
+    # An editable install of shardbook among them is not seen: a .pth file
+    # is read only in a folder that belongs to the environment itself.
     theirs = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     Path(site, "theirs.pth").write_text("\n".join(theirs))
     empty = tmp_path / "empty"
@@ -81,7 +82,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
-    """It has the package and no more, and works where nothing else is."""
+    """A wheel has the package and the pages alone, and grades."""
     subprocess.run((*BUILD, "-t", "wheel"), cwd=source, check=True)
     (wheel,) = source.glob("dist/*.whl")
     held = {*zipfile.ZipFile(wheel).namelist()}
@@ -89,7 +90,7 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     package = {
         str(path.relative_to(ROOT / "src"))
         for path in ROOT.glob("src/shardbook/**/*.py")
-    }
+    } | {"shardbook/py.typed"}
 
     assert held - about == package | {
         f"shardbook/pages/{name}.md" for name in NAMES
@@ -102,16 +103,18 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     run("shardbook", "start", NAME)
     assert "not written" in run("shardbook", "check", NAME, status=1)
     attempt = tmp_path / "empty" / "attempts" / f"{NAME}.py"
-    attempt.write_text(attempts.solution(NAME))
+    attempt.write_text(attempt_files.solution(NAME))
     assert "right" in run("python", "-m", "shardbook", "check", NAME)
 
 
 def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
-    """The first cell installs the repository, and the last one grades."""
+    """A notebook installs the repository in a cell, and grades."""
     shown = run(
-        *("python", "-c", NOTEBOOK),
+        "python",
+        "-c",
+        NOTEBOOK,
         f"%pip install --no-deps --no-build-isolation {source}",
-        attempts.solution(NAME),
+        attempt_files.solution(NAME),
         f"{WHERE}\nshardbook.check({NAME})",
     )
 

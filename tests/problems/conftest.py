@@ -1,4 +1,4 @@
-"""A mesh of all the devices that there are."""
+"""A mesh of all the devices."""
 
 import jax
 import pytest
@@ -7,7 +7,7 @@ from jax.sharding import AxisType, Mesh
 
 @pytest.fixture(scope="session")
 def mesh() -> Mesh:
-    """One axis, "model"."""
+    """Make a mesh of all devices, with the one axis "model"."""
     return jax.make_mesh(
         (jax.device_count(),), ("model",), (AxisType.Auto,)
     )

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import collectives
 from shardbook.problems.state_to_sharded_layout import (
@@ -19,18 +19,18 @@ from shardbook.problems.state_to_sharded_layout import (
 def test_a_linear_has_two_specs(
     shape: tuple[int, int], features: int
 ) -> None:
-    """Whatever the sizes, there is one for kernel and one for bias."""
+    """state_to_sharded_layout counts the kernel and the bias."""
     result = state_to_sharded_layout(0, jnp.ones(shape), features)
 
     assert result.shape == (1,)
     assert result.dtype == jnp.float32
-    assert result == 2.0
+    np.testing.assert_array_equal(result, [2.0])
 
 
 def test_the_count_is_taken_from_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A Linear without a bias has one spec."""
+    """state_to_sharded_layout counts one for a Linear without a bias."""
     construct = nnx.Linear.__init__
     monkeypatch.setattr(
         nnx.Linear,
@@ -41,26 +41,36 @@ def test_the_count_is_taken_from_the_model(
     assert state_to_sharded_layout(0, jnp.ones((4, 16)), 8) == 1.0
 
 
-def test_the_specs_place_the_state(mesh: jax.sharding.Mesh) -> None:
-    """Each device gets its columns, and the outputs agree."""
+def test_each_device_has_its_columns(mesh: Mesh) -> None:
+    """pick_spec shards kernel and bias as NumPy splits their columns."""
     model = nnx.Linear(16, 8 * mesh.size, rngs=nnx.Rngs(0))
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 16)))
+    model.bias[...] = jnp.arange(8.0 * mesh.size)
+
+    for array in (model.kernel[...], model.bias[...]):
+        sharding = NamedSharding(mesh, pick_spec(array))
+        shards = jax.device_put(array, sharding).addressable_shards
+        columns = np.split(np.array(array), mesh.size, axis=-1)
+
+        assert [shard.device for shard in shards] == list(mesh.devices)
+        for shard, expected in zip(shards, columns, strict=True):
+            np.testing.assert_array_equal(shard.data, expected)
+
+
+def test_the_sharded_model_needs_no_collective(mesh: Mesh) -> None:
+    """A state sharded by pick_spec gives x @ kernel + bias by itself."""
+    model = nnx.Linear(16, 8 * mesh.size, rngs=nnx.Rngs(0))
+    x = np.random.default_rng(0).normal(size=(4, 16)).astype(np.float32)
+    expected = x @ np.array(model.kernel) + np.array(model.bias)
     graphdef, state = nnx.split(model)
 
     specs = jax.tree.map(pick_spec, state)
-    sharded = jax.tree.map(
-        lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec)),
-        state,
-        specs,
-    )
+    shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
+    sharded = jax.device_put(state, shardings)
 
     def forward(state: nnx.State, x: jax.Array) -> jax.Array:
         return nnx.merge(graphdef, state)(x)
 
-    kernel, bias = sharded["kernel"], sharded["bias"]
     assert specs["kernel"].get_value() == P(None, "model")
     assert specs["bias"].get_value() == P("model")
-    assert kernel.sharding.shard_shape(kernel.shape) == (16, 8)
-    assert bias.sharding.shard_shape(bias.shape) == (8,)
-    np.testing.assert_allclose(forward(sharded, x), model(x), atol=1e-5)
+    np.testing.assert_allclose(forward(sharded, x), expected, atol=1e-5)
     assert collectives(forward, sharded, x) == {}

@@ -1,11 +1,11 @@
-"""A Linear whose kernel is zeroed in its state."""
+"""A Linear whose kernel is set to zeros in its state."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import collectives
 from shardbook.problems.state_zero_kernel import (
@@ -16,31 +16,20 @@ from shardbook.problems.state_zero_kernel import (
 
 @pytest.mark.parametrize("shape", [(4,), (1,), (2, 4), (2, 3, 4)])
 @pytest.mark.parametrize("features", [1, 6])
-def test_ones_for_every_row(shape: tuple[int, ...], features: int) -> None:
-    """The result is ones, with the leading axes of x."""
-    x = jnp.asarray(np.random.default_rng(0).normal(size=shape))
+@pytest.mark.parametrize("first", [1.0, np.nan, np.inf])
+def test_the_output_is_that_of_numpy(
+    shape: tuple[int, ...], features: int, first: float
+) -> None:
+    """state_zero_kernel returns x @ zeros + ones, NaN and infinity too."""
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    x.flat[0] = first
+    with np.errstate(invalid="ignore"):
+        expected = x @ np.zeros((shape[-1], features)) + np.ones(features)
 
     result = state_zero_kernel(0, x, features)
 
     assert result.dtype == jnp.float32
-    np.testing.assert_array_equal(result, np.ones((*shape[:-1], features)))
-
-
-def test_the_example_of_the_source() -> None:
-    """Four inputs, six outputs, seed 0: six ones."""
-    result = state_zero_kernel(0.0, jnp.array([1.0, 2.0, 3.0, 4.0]), 6.0)
-
-    np.testing.assert_array_equal(result, np.ones(6))
-
-
-def test_zero_times_nan_is_nan() -> None:
-    """The kernel is zeroed, not left out: a NaN in a row reaches it."""
-    x = jnp.ones((2, 3)).at[1, 0].set(jnp.nan)
-
-    result = state_zero_kernel(0, x, 4)
-
-    np.testing.assert_array_equal(result[0], np.ones(4))
-    assert np.isnan(result[1]).all()
+    np.testing.assert_array_equal(result, expected)
 
 
 class Named(nnx.Module):
@@ -53,7 +42,7 @@ class Named(nnx.Module):
 
 
 def test_only_what_is_named_kernel() -> None:
-    """A name that contains "kernel" is not the name "kernel"."""
+    """zero_if_kernel leaves what only has "kernel" in its name."""
     module = Named()
     module.kernel_block.bias[...] = jnp.ones(3)
 
@@ -67,8 +56,8 @@ def test_only_what_is_named_kernel() -> None:
     np.testing.assert_array_equal(state["kernel"][...], np.zeros((2, 2)))
 
 
-def test_the_layout_is_kept(mesh: jax.sharding.Mesh) -> None:
-    """Zeroing changes no sharding, and the devices need not talk."""
+def test_the_sharding_is_kept(mesh: Mesh) -> None:
+    """zero_if_kernel keeps the sharding of a kernel, with no collective."""
     sharding = NamedSharding(mesh, P(None, "model"))
     kernel = jax.device_put(jnp.ones((4, 2 * mesh.size)), sharding)
 

@@ -1,310 +1,133 @@
 """What a right ``partitioned_kernel_shape`` must show."""
 
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from operator import length_hint
 
-import flax.core
 import jax
-import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jax.sharding import PartitionSpec as P
 
-from shardbook import observing
-from shardbook.grading import (
-    Attempt,
-    Wrong,
-    guarded,
-    mesh_of,
-    sample,
-    show,
-    would_hold,
+from shardbook.grading import flax_spies, measures
+from shardbook.grading.agreement import Rival, same, same_type
+from shardbook.grading.attempt import guarded
+from shardbook.grading.cases import Case, Seen
+
+EXAMPLE = "partitioned_kernel_shape(0.0, normal(4, 16), 64.0)"
+UNEVEN = "partitioned_kernel_shape(3.0, normal(5, 3), 7.0)"
+OTHER_SHAPE = Case(
+    "partitioned_kernel_shape(1.0, normal(2, 8), 32.0)",
+    "where each Dense makes a kernel of 16 rows and 64 columns",
+    partial(flax_spies.denses, 16, 64),
 )
-
-EXAMPLE = (0.0, sample(4, 16), 64.0)
-NAMES = {"kernel": (None, "model"), "bias": ("model",)}
-
-
-@dataclass
-class Kernel:
-    """A kernel that a Dense has made.
-
-    Attributes:
-        params: The parameters of the layer, in their boxes if any.
-        init: The initializer.
-        path: Where in a larger module the layer is.
-        numbers: The array, once it has numbers: under jax.jit that is
-            later, and under jax.eval_shape never.
-    """
-
-    params: dict[str, Any]
-    init: Any
-    path: tuple[str, ...]
-    numbers: list[jax.Array] = field(default_factory=list)
-
-    @property
-    def stored(self) -> Any:
-        """The kernel as it is among the parameters."""
-        return self.params["kernel"]
-
-    @property
-    def array(self) -> jax.Array:
-        """The kernel without its box."""
-        return opened(self.stored)
-
-    @property
-    def boxed(self) -> bool:
-        """Whether it lies in a box with the names of its axes."""
-        return isinstance(self.stored, nn.Partitioned)
+# A shape of its own, since what was traced before can't be watched.
+WATCHED = Case(
+    "partitioned_kernel_shape(11.0, normal(3, 8), 16.0)",
+    under=flax_spies.denses,
+)
+structure = partial(same, "structure", WATCHED)
+placement = partial(same, "placement", WATCHED)
 
 
-def opened(stored: Any) -> jax.Array:
-    """Give what is in a box, also while a mesh is set.
-
-    There, nn.unbox would constrain it to its names.
-    """
-    (array,) = jax.tree.leaves(stored)
-    return array
-
-
-@contextmanager
-def denses(times: int = 1) -> Iterator[list[Kernel]]:
-    """Note each kernel that a Dense makes.
-
-    Args:
-        times: How many times as many rows and columns it is to have,
-            whatever the attempt asks for.
-
-    Yields:
-        The kernels so far.
-    """
-    seen: list[Kernel] = []
-    call = nn.Dense.__call__
-
-    @functools.wraps(call)
-    def watched(self: nn.Dense, inputs: jax.Array) -> jax.Array:
-        # Where the layer is applied, it has a kernel already.
-        fresh = not self.has_variable("params", "kernel")
-        features = self.features
-        object.__setattr__(self, "features", times * features)
-        if times > 1:
-            inputs = jnp.concatenate([inputs] * times, axis=-1)
-        try:
-            y = call(self, inputs)
-        finally:
-            object.__setattr__(self, "features", features)
-        if fresh:
-            params = dict(self.variables["params"])
-            kernel = Kernel(params, self.kernel_init, self.scope.path)
-            jax.debug.callback(kernel.numbers.append, kernel.array)
-            seen.append(kernel)
-        return y
-
-    with observing.replaced(nn.Dense, "__call__", watched):
-        yield seen
+def box(name: str, seen: Seen) -> str:
+    """Describe the box of a parameter, and how many names it has."""
+    for made in seen.noted[-1:]:
+        found = made.params.get(name)
+        if isinstance(found, nn.Partitioned):
+            nested = isinstance(found.value, nn.Partitioned)
+            kind = type(found).__name__ + (" of a box" if nested else "")
+            # Names need not be a tuple: they may be None.
+            return f"{kind}, names: {length_hint(found.names)}"
+    return "no box"
 
 
-def boxed_kernels(
-    attempt: Attempt, seed: int, x: jax.Array, features: int
-) -> list[Kernel]:
-    """Call the attempt, and insist that a Dense made a boxed kernel."""
-    with denses() as seen:
-        attempt(float(seed), x, float(features))
-    jax.effects_barrier()
-    boxed = [kernel for kernel in seen if kernel.boxed]
-    if not seen:
-        raise Wrong(
-            "no nn.Dense was initialised",
-            got="a shape from somewhere else",
-            expected="the shape of the kernel that init made",
-            read="Problem",
-        )
-    if not boxed:
-        bare = describe(seen[-1].stored)
-        raise Wrong(
-            "init made a kernel without names: wrap its initializer in "
-            "nn.with_partitioning",
-            got=f"a bare {bare}",
-            expected=f"Partitioned {NAMES['kernel']} of {bare}",
-            read="A kernel without names",
-        )
-    return boxed
+def names(seen: Seen) -> list[object]:
+    """Give the names of the kernel's axes, of any tuples of them too."""
+    names = seen.noted[-1].params["kernel"].names
+    return jax.tree.leaves(list(names), is_leaf=lambda each: each is None)
 
 
-def contract(attempt: Attempt) -> None:
-    """A float32 array with one number for each axis of the kernel."""
-    attempt.returns_array((2,), *EXAMPLE)
+def where(seen: Seen) -> str:
+    """Describe which device would hold which slice of the kernel."""
+    kernel = seen.noted[-1].params["kernel"]
+    return measures.describe_spec(kernel.value.shape, P(*kernel.names))
 
 
-def values(attempt: Attempt) -> None:
-    """The shape of the kernel that a Dense made, whatever it is."""
-    for arguments, expected in (
-        (EXAMPLE, (16, 64)),
-        ((3.0, sample(5, 3), 7.0), (3, 7)),
-    ):
-        attempt.returns(
-            expected,
-            *arguments,
-            why="the shape of the kernel is [in_dim, features]",
-            read="Problem",
-        )
-    with denses(times=2):
-        attempt.returns(
-            (16, 64),
-            *(1.0, sample(2, 8), 32.0),
-            given="where each Dense makes twice the rows and columns",
-            why="the result is not the shape of the kernel that init made: "
-            "read it there, not from the arguments",
-            read="Problem",
-        )
+def drawn(seen: Seen) -> object:
+    """Give what the initializer of the kernel draws from a known key."""
+    layer = seen.noted[-1].layer
+    arguments = (jax.random.key(5), (8, 16), layer.param_dtype)
+    with guarded(seen.attempt.filename, seen.attempt.deprecations):
+        return layer.kernel_init(*arguments).value
 
 
-def structure(attempt: Attempt) -> None:
-    """The kernel is boxed by its initializer, and drawn from the seed."""
-    seed, x, features = 11, sample(3, 8), 16
-    for kernel in boxed_kernels(attempt, seed, x, features):
-        for name, stored in kernel.params.items():
-            if isinstance(stored, nn.Partitioned):
-                insist_on_names(name, stored)
-        insist_on_initializer(attempt, kernel)
-        insist_on_seed(kernel, seed, x, features)
-
-
-def insist_on_names(name: str, box: nn.Partitioned) -> None:
-    """There is one name, or None, for each axis of a parameter."""
-    names, array = box.names, opened(box)
-    if isinstance(names, str):
-        why = "a string is a tuple of letters: write a tuple with a comma"
-        read = "A name that is no axis"
-    elif not hasattr(names, "__len__"):
-        why = f"the names of the {name} are no tuple"
-        read = "The API"
-    elif len(names) < array.ndim:
-        why = f"the {name} has fewer names than axes: the last stay uncut"
-        read = "A tuple that is too short"
-    elif len(names) > array.ndim:
-        why = f"the {name} has more names than axes"
-        read = "A tuple that is too long"
-    elif isinstance(box.value, nn.Partitioned):
-        why = "a box in a box: wrap the initializer once"
-        read = "The API"
-    elif isinstance(box, nn.LogicallyPartitioned):
-        why = "logical names say nothing without rules: name mesh axes"
-        read = "The API"
-    else:
-        return
-    wanted = NAMES.get(name, "one name for each axis")
-    raise Wrong(
-        why,
-        got=describe(box),
-        expected=f"Partitioned {wanted} of {jax.typeof(array)}",
-        read=read,
-    )
-
-
-def describe(stored: Any) -> str:
-    """Say what is in a box, and what its names are."""
-    if isinstance(stored, jax.Array):
-        return str(jax.typeof(stored))
-    kind = type(stored).__name__
-    if not isinstance(stored, nn.Partitioned):
-        return kind
-    return f"{kind} {stored.names!r} of {describe(stored.value)}"
-
-
-def insist_on_initializer(attempt: Attempt, kernel: Kernel) -> None:
-    """It is lecun_normal, whether it was made or only traced."""
-    arguments = (jax.random.key(5), (8, 16), jnp.float32)
-    with guarded(attempt.filename, attempt.deprecations):
-        got = opened(kernel.init(*arguments))
-    expected = nn.initializers.lecun_normal()(*arguments)
-    if not same(got, expected):
-        raise Wrong(
-            "the kernel has another initializer than lecun_normal",
-            got=show(got),
-            expected=show(expected),
-            read="Problem",
-        )
-
-
-def insist_on_seed(
-    kernel: Kernel, seed: int, x: jax.Array, features: int
-) -> None:
-    """Its numbers are those of a Dense without names."""
-    expected = plain_kernel(seed, x, features, kernel.path)
-    for got in kernel.numbers:
-        if not same(got, expected):
-            raise Wrong(
-                "it is not the kernel of a plain Dense with "
-                f"jax.random.key({seed})",
-                got=show(got),
-                expected=show(expected),
-                read="Problem",
-            )
-
-
-def plain_kernel(
-    seed: int, x: jax.Array, features: int, path: tuple[str, ...]
-) -> jax.Array:
-    """Make the kernel of a Dense without names.
-
-    Its numbers depend on where in a larger module it is.
-    """
-    rngs = {"params": jax.random.key(seed)}
-    scope = flax.core.bind({}, rngs=rngs, mutable=True)
-    for name in path:
-        scope = scope.push(name)
-    nn.Dense(features, parent=scope)(x)
-    return scope.get_variable("params", "kernel")
-
-
-def same(got: Any, expected: jax.Array) -> bool:
-    """Tell whether two arrays are the same, but for rounding."""
-    return np.shape(got) == expected.shape and np.allclose(
-        got, expected, rtol=1e-4, atol=1e-5
-    )
-
-
-def placement(attempt: Attempt) -> None:
-    """The names put a slice of the columns on each device."""
-    mesh, x, features = mesh_of(), sample(3, 8), 32
-    cut = NamedSharding(mesh, P(None, "model"))
-    expected = would_hold((8, features), cut)
-    for kernel in boxed_kernels(attempt, 2, x, features):
-        got = {
-            name: layout_on(mesh, name, stored)
-            for name, stored in kernel.params.items()
-        }
-        if got["kernel"] != expected:
-            raise Wrong(
-                f"the names {kernel.stored.names!r} do not cut the columns",
-                got=got["kernel"],
-                expected=expected,
-                read="The API",
-            )
-
-
-def layout_on(mesh: Mesh, name: str, stored: Any) -> str:
-    """Say what each device would hold of a parameter."""
-    try:
-        sharding = nn.get_sharding(stored, mesh)
-        held = would_hold(opened(stored).shape, sharding)
-    # Also of jax's own kinds, by what is wrong with the names.
-    except Exception as error:
-        known = all(each in NAMES["kernel"] for each in stored.names)
-        raise Wrong(
-            f"the names {stored.names!r} can't cut a {name} by the axes of "
-            "the mesh",
-            got=str(error).splitlines()[0],
-            expected='one None or "model" for each axis, "model" once',
-            read="The API" if known else "A name that is no axis",
-        ) from None
-    return held
-
-
+CHECKS = (
+    same_type(EXAMPLE),
+    same(
+        "values",
+        (EXAMPLE, UNEVEN, OTHER_SHAPE),
+        measures.result,
+        "the result is not the shape of the kernel that init makes on x: "
+        "read [in_dim, features] there, not from the arguments",
+    ),
+    structure(
+        partial(box, "kernel"),
+        "init made a kernel without names: wrap its initializer in "
+        "nn.with_partitioning",
+        "A kernel without names",
+        Rival(
+            lambda *_: "Partitioned, names: 5",
+            "a string is a tuple of letters: write a tuple with a comma",
+            "A name that is no axis",
+        ),
+        Rival(
+            lambda *_: "Partitioned, names: 1",
+            "the kernel has fewer names than axes: the last is not sharded",
+            "A tuple that is too short",
+        ),
+        Rival(
+            lambda *_: "Partitioned, names: 3",
+            "the kernel has more names than axes",
+            "A tuple that is too long",
+        ),
+        Rival(
+            lambda *_: "Partitioned of a box, names: 2",
+            "a box in a box: wrap the initializer once",
+            "The API",
+        ),
+        Rival(
+            lambda *_: "LogicallyPartitioned, names: 2",
+            "logical names say nothing without rules: name mesh axes",
+            "The API",
+        ),
+    ),
+    structure(
+        partial(box, "bias"),
+        "the bias has one axis, so its box has one name",
+        "A tuple that is too long",
+        agree=lambda found, _: found in ("no box", "Partitioned, names: 1"),
+    ),
+    structure(
+        drawn,
+        "the kernel has another initializer or dtype than lecun_normal",
+    ),
+    structure(
+        lambda seen: seen.noted[-1].keys,
+        "init was given another key than jax.random.key(seed)",
+        # Where init is only traced, its key is never known.
+        agree=lambda found, wanted: found in ([], wanted),
+    ),
+    placement(
+        names,
+        "a name is no axis of the mesh",
+        "A name that is no axis",
+        agree=lambda found, wanted: set(found) <= set(wanted),
+    ),
+    placement(
+        where,
+        "the names do not shard the columns of a kernel of this shape",
+        "The API",
+    ),
+)
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("'Partitioned' object", "A box used as an array"),
@@ -312,4 +135,4 @@ ERRORS = (
     ("has no attribute 'unfreeze'", "The API"),
     ("is not found in mesh", "A name that is no axis"),
 )
-CHECKS = (contract, values, structure, placement)
+DEPRECATED = "What changed since the source"

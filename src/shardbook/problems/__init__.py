@@ -1,4 +1,4 @@
-"""The problems. Each module is a solution that runs on its own."""
+"""The solutions of the problems, each a module that runs on its own."""
 
 # The map: the order in which a reader should take the problems.
 NAMES = (

@@ -1,20 +1,21 @@
-"""Run a Module's code on each device's slice, and bring its state back."""
+"""Call a Module on each device's shard, and keep what it writes."""
 
 import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, PartitionSpec as P
 
 
 class TPLinear(nnx.Module):
-    """A Linear that keeps books. ``step`` is written for one device.
+    """A Linear that records its calls, its columns and their sums.
+
+    ``step`` is written for one device, which holds a shard of the columns.
 
     Args:
         in_dim: Inputs.
-        features: Outputs, of all devices together.
+        features: Outputs, over all devices.
         rngs: Source of the parameters.
     """
 
@@ -28,14 +29,14 @@ class TPLinear(nnx.Module):
         self.n_python = 0
 
     def step(self, x: jax.Array) -> jax.Array:
-        """Compute this device's columns of the output, and keep books.
+        """Compute this device's columns of the output, and record them.
 
         Args:
-            x: Input, ``(batch, in_dim)``, the same on each device.
+            x: Input, ``(batch, in_dim)``, replicated.
 
         Returns:
-            The columns that this device's slice of the kernel gives,
-            float32 ``(batch, columns)``.
+            The columns of the output that this device's shard of the
+            kernel gives, ``(batch, columns)``, float32.
         """
         y = self.linear(x)
         columns = jnp.float32(self.linear.kernel.shape[1])
@@ -48,67 +49,41 @@ class TPLinear(nnx.Module):
         return y
 
 
-def _whole(name: str, value: float, low: int, high: float) -> int:
-    """Return ``value`` as an int if it is whole and in [low, high)."""
-    number = value
-    # A key and an abstract array have no axes either, but no value.
-    if hasattr(value, "__float__") and getattr(value, "shape", None) == ():
-        number = value.item()
-    wanted = f"{name} must be a whole number in [{low}, {high})"
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise TypeError(f"{wanted}, got {value!r}")
-    if not low <= number < high or number != int(number):
-        raise ValueError(f"{wanted}, got {value!r}")
-    return int(number)
-
-
-def _real(name: str, value: jax.Array, ndim: int) -> jax.Array:
-    """Return ``value`` as float32 if it has ``ndim`` axes, none empty."""
-    wanted = f"{name} must be a non-empty {ndim}-D array of real numbers"
-    kinds = (jnp.floating, jnp.integer, jnp.bool_)
-    if not isinstance(value, jax.Array | np.ndarray) or not any(
-        jnp.issubdtype(value.dtype, kind) for kind in kinds
-    ):
-        raise TypeError(f"{wanted}, got {value!r}")
-    if value.ndim != ndim or value.size == 0:
-        raise ValueError(f"{wanted}, got shape {value.shape}")
-    return jnp.asarray(value, jnp.float32)
-
-
 def tree_mode_shard_map(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return what comes back from two sharded steps of a TPLinear.
+    """Return the output and the state after two sharded steps.
 
-    A :class:`TPLinear` of ``x.shape[-1]`` inputs and ``features`` outputs
-    steps twice on ``x`` under ``nnx.shard_map(graph=False)``. The columns
-    of kernel, bias and ``colsum`` are split over the mesh axis
-    ``"model"``, which has as many devices as can share them evenly.
+    ``step`` of a :class:`TPLinear` of ``x.shape[-1]`` inputs and
+    ``features`` outputs is called twice on ``x``, under
+    ``nnx.shard_map(graph=False)``. The columns of kernel, bias and
+    ``colsum`` are sharded over the mesh axis ``"model"``, which has
+    ``gcd(features, jax.device_count())`` devices.
 
     Args:
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
-        x: Input, ``(batch, in_dim)``, replicated: ``P()``.
+        x: Input, ``(batch, in_dim)``, a NumPy or JAX array of any real
+            dtype that JAX promotes to float32, replicated: ``P()``.
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
         A float32 array, ``(7,)``, with the sum of the second step's output
-        ``y``, which is laid out as ``P(None, "model")``; ``y[0, -1]``; the
-        sum of ``colsum``; ``calls``; ``cols``; ``n_python``; and whether
-        the model has ``last`` now. The last four are 2, ``features``, 0
-        and 0.
+        ``y``, which is sharded as ``P(None, "model")``; ``y[0, -1]``; the
+        sum of ``colsum``; ``calls``; ``cols``; ``n_python``; and 1 if the
+        model has an attribute ``last``, 0 if not. The last four values are
+        2, ``features``, 0 and 0.
 
     Raises:
-        TypeError: If ``seed`` or ``features`` is no number, or ``x`` is no
-            array of real numbers.
-        ValueError: If ``seed`` or ``features`` is not whole or out of
-            range, or ``x`` has the wrong rank or an empty axis.
+        ValueError: If ``seed`` or ``features`` is a fraction, NaN or
+            infinite.
 
     References:
         Flax, pull request 5238, https://github.com/google/flax/pull/5238
     """
-    seed = _whole("seed", seed, 0, 2**32)
-    x = _real("x", x, 2)
-    features = _whole("features", features, 1, math.inf)
+    if seed % 1 or features % 1:
+        got = f"{seed} and {features}"
+        raise ValueError(f"seed and features must be whole, got {got}")
+    seed, features = int(seed), int(features)
     # --- solution ---
     devices = jax.devices()[: math.gcd(features, jax.device_count())]
     mesh = jax.make_mesh(
@@ -143,19 +118,19 @@ def tree_mode_shard_map(
 
 
 def pick_spec(
-    path: tuple[jax.tree_util.KeyEntry, ...], variable: nnx.Variable
+    path: tuple[jax.tree_util.KeyEntry, ...],
+    variable: nnx.Variable[jax.Array],
 ) -> P:
     """Return the spec of one of TPLinear's Variables.
 
     Args:
         path: Where the Variable is in the Module, as
             :func:`jax.tree_util.tree_map_with_path` gives it.
-        variable: The Variable; where it is decides, not what it holds.
+        variable: The Variable; only its path is used.
 
     Returns:
-        ``P(None, "model")`` for the kernel, ``P("model")`` for what has
-        one entry for each column, and ``P()``, a copy on each device, for
-        the rest.
+        ``P(None, "model")`` for the kernel, ``P("model")`` for the bias
+        and ``colsum``, and ``P()``, replicated, for the rest.
     """
     specs = {
         ".linear.kernel": P(None, "model"),

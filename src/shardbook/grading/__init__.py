@@ -1,0 +1,1 @@
+"""Run, observe and judge a reader's attempt."""

@@ -1,0 +1,75 @@
+"""The private parts of jax that the grader needs, and nothing else.
+
+Tested with jax 0.10.2 and 0.12.0.1. There is no public way to see each
+program that a call compiles, nor what a ``shard_map`` is given. Where a
+part is missing, :class:`MissingInternal` is raised: the verdict then says
+which checks did not run.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from shardbook.grading.spies import replaced
+
+
+class MissingInternal(Exception):  # noqa: N818
+    """This version of jax lacks a private part that a check needs."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"jax {jax.__version__} has no {name}")
+
+
+@contextmanager
+def compilations(note: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``note`` with the executable of each program that is compiled.
+
+    Raises:
+        MissingInternal: If jax compiles in another place.
+    """
+    name = "compile_or_get_cached"
+    try:
+        from jax._src import compiler
+
+        compile_or_get_cached = getattr(compiler, name)
+    except (ImportError, AttributeError):
+        raise MissingInternal(f"jax._src.compiler.{name}") from None
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        executable = compile_or_get_cached(*args, **kwargs)
+        note(executable)
+        return executable
+
+    with replaced(compiler, name, watched):
+        yield
+
+
+@contextmanager
+def shard_maps(note: Callable[[Any, Any, Any], None]) -> Iterator[None]:
+    """Call ``note`` for each ``shard_map`` that is entered.
+
+    It gets the mesh, the arguments' abstract values and their specs, for
+    the ``shard_map`` of jax and that of flax alike.
+
+    Raises:
+        MissingInternal: If jax binds ``shard_map`` in another way.
+    """
+    name = "bind_with_trace"
+    try:
+        from jax._src.shard_map import shard_map_p
+
+        kind = type(shard_map_p)
+        bind = vars(kind)[name]
+    except (ImportError, KeyError):
+        raise MissingInternal(f"jax._src.shard_map.{name}") from None
+
+    def watched(
+        self: Any, trace: Any, args: Any, avals: Any, params: Any, /
+    ) -> Any:
+        note(params["mesh"], avals, params["in_specs"])
+        return bind(self, trace, args, avals, params)
+
+    with replaced(kind, name, watched):
+        yield

@@ -1,0 +1,134 @@
+"""Compare what an attempt gives with what the solution gives.
+
+A check names the calls to make and what must agree. The solution is the
+oracle: what is altered around a call is altered for it too, so that no
+check computes by hand what is expected.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
+from shardbook.grading.cases import Case, Seen, observe
+from shardbook.grading.measures import is_array, leaves, show, types
+
+
+@dataclass(frozen=True)
+class Check:
+    """A part of what a right answer must show.
+
+    Attributes:
+        name: ``"contract"``, ``"values"``, ``"structure"``,
+            ``"placement"`` or ``"communication"``.
+        run: Raises Wrong for an attempt that does not show it.
+    """
+
+    name: str
+    run: Callable[[Attempt], None]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A known wrong answer, with a sentence of its own.
+
+    Attributes:
+        answer: Computes it from the arguments of the call.
+        why: What is wrong with it.
+        read: The section of the page to read.
+    """
+
+    answer: Callable[..., Any]
+    why: str
+    read: str
+
+
+def same(
+    check: str,
+    cases: Case | str | Iterable[Case | str],
+    of: Callable[[Seen], Any],
+    why: str,
+    read: str = "Problem",
+    *rivals: Rival,
+    agree: Callable[[Any, Any], bool] | None = None,
+) -> Check:
+    """Declare that something must agree with the solution.
+
+    Args:
+        check: The name of the check that this is a part of.
+        cases: The calls to make; code alone is a case that alters nothing.
+        of: What must agree, of what came of a call: an array, a tree or a
+            text.
+        why: What it means if it does not.
+        read: The section of the page to read then.
+        *rivals: Wrong answers that are known.
+        agree: Tells whether the attempt's and the solution's agree.
+            Without it, numbers do if they are nearly the same, and all
+            else if it is equal.
+
+    Returns:
+        The check.
+    """
+    agree = agree or is_close
+    if isinstance(cases, Case | str):
+        cases = [cases]
+    calls = [
+        each if isinstance(each, Case) else Case(each) for each in cases
+    ]
+
+    def run(attempt: Attempt) -> None:
+        for case in calls:
+            found = of(observe(attempt, case))
+            wanted = of(observe(solution(attempt.problem), case))
+            if agree(found, wanted):
+                continue
+            reason, section = why, read
+            (positional, named), *_ = arguments(case.call)
+            for rival in rivals:
+                if agree(found, rival.answer(*positional, **named)):
+                    reason, section = rival.why, rival.read
+                    break
+            attempt.name_call(case.call, case.given)
+            got, expected = _difference(found, wanted)
+            raise Wrong(reason, got=got, expected=expected, read=section)
+
+    return Check(check, run)
+
+
+def same_type(*cases: Case | str) -> Check:
+    """Declare that trees, dtypes and shapes of results must agree."""
+    why = "the result has another type, dtype or shape"
+    return same("contract", cases, types, why)
+
+
+def is_close(got: Any, expected: Any) -> bool:
+    """Tell whether two trees agree: numbers nearly, all else exactly."""
+    found, wanted = leaves(got), leaves(expected)
+    return found.keys() == wanted.keys() and all(
+        _is_close(found[path], wanted[path]) for path in wanted
+    )
+
+
+def _is_close(got: Any, expected: Any) -> bool:
+    if not is_array(expected):
+        return type(got) is type(expected) and bool(got == expected)
+    return np.shape(got) == expected.shape and np.allclose(
+        got, expected, rtol=1e-4, atol=1e-4, equal_nan=True
+    )
+
+
+def _difference(found: Any, wanted: Any) -> tuple[str, str]:
+    """Write both sides; of trees, the first leaves that differ."""
+    got, expected = leaves(found), leaves(wanted)
+    if got.keys() == expected.keys() and len(expected) > 1:
+        for path, leaf in expected.items():
+            if not _is_close(got[path], leaf):
+                return f"{path} {show(got[path])}", f"{path} {show(leaf)}"
+    return show(found), show(wanted)
+
+
+def within(found: str, wanted: str) -> bool:
+    """Tell whether each line of a text is one of another text too."""
+    return set(found.splitlines()) <= set(wanted.splitlines())

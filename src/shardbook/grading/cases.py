@@ -1,0 +1,157 @@
+"""Make the calls that a check asks for, each once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import jax
+
+from shardbook import program
+from shardbook._program import Program
+from shardbook.grading import _jax_internals, spies
+from shardbook.grading.attempt import Attempt, arguments
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call to grade.
+
+    Attributes:
+        call: The call as code: ``"double(normal(8), mesh_of(2, 4))"``.
+        given: What is altered around it, in words.
+        under: Makes the context in which it is altered, for the attempt
+            and the solution alike.
+        step: For a problem that returns a step, the arguments of the step,
+            as code: ``"mlp_params(4, 8, 4), normal(8, 4)"``. The step is
+            compiled for them, not run.
+        values: Whether to note what the attempt's variables hold.
+        programs: Whether to note the programs that the call compiles.
+    """
+
+    call: str
+    given: str = ""
+    under: Callable[[], AbstractContextManager[Any]] = nullcontext
+    step: str = ""
+    values: bool = False
+    programs: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What came of a call.
+
+    Attributes:
+        attempt: What was called.
+        case: The call.
+        result: What it returned.
+        noted: What the context of the case gave, such as what a spy saw.
+        values: What the variables of the attempt's functions held as the
+            functions returned, and what they returned.
+        programs: The programs that were compiled, if the case asks for
+            them and this version of jax shows them.
+    """
+
+    attempt: Attempt
+    case: Case
+    result: Any
+    noted: Any
+    values: list[Any]
+    programs: list[Program] | None
+
+
+@cache
+def observe(attempt: Attempt, case: Case) -> Seen:
+    """Make a call, once, and note what came back."""
+    # The context may take an error for an answer.
+    result = None
+    values: list[Any] = []
+    programs: list[Program] | None = None
+    with ExitStack() as stack:
+        if case.programs:
+            # A check that needs the programs says that they are missing.
+            with suppress(_jax_internals.MissingInternal):
+                programs = stack.enter_context(_compilations())
+        noted = stack.enter_context(case.under())
+        if case.values:
+            stack.enter_context(spies.values_in(attempt.filename, values))
+        result = attempt(case.call, case.given)
+    return Seen(attempt, case, result, noted, values, programs)
+
+
+@cache
+def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
+    """Give the programs of a call: of a step, or all that it compiles.
+
+    Raises:
+        MissingInternal: If they can't be seen in this version of jax.
+    """
+    if case.step:
+        step = observe(attempt, case).result
+        ((positional, named),) = arguments(f"step({case.step})")
+        with case.under():
+            return [program(step, *positional, **named)]
+    if case.programs:
+        noted = observe(attempt, case).programs
+        if noted is not None:
+            return noted
+    with _compilations() as programs, case.under():
+        attempt(case.call, case.given)
+    return programs
+
+
+@contextmanager
+def _compilations() -> Iterator[list[Program]]:
+    """Give each program that is compiled, whatever was compiled before."""
+    seen: list[Program] = []
+
+    def note(executable: Any) -> None:
+        text = "\n".join(m.to_string() for m in executable.hlo_modules())
+        stats = executable.get_compiled_memory_stats()
+        seen.append(Program.of(text, stats))
+
+    with _jax_internals.compilations(note):
+        # A program that is compiled already would not be seen.
+        jax.clear_caches()
+        yield seen
+
+
+@cache
+def without_jit(case: Case) -> Case:
+    """Give the same case with jit disabled: inside it are no arrays."""
+
+    @contextmanager
+    def under() -> Iterator[Any]:
+        with jax.disable_jit(), case.under() as noted:
+            yield noted
+
+    return replace(case, under=under)
+
+
+def on_meshes(call: str) -> tuple[Case, ...]:
+    """Give a case for some meshes of all devices.
+
+    Args:
+        call: A call as code, with ``{mesh}`` for the mesh.
+
+    Returns:
+        On eight devices the cases of 2 by 4, 8 by 1 and 1 by 8; on two
+        those of 2 by 1 and 1 by 2.
+    """
+    count = jax.device_count()
+    shapes = [(2, count // 2)] if count >= 4 else []
+    shapes += [(count, 1), (1, count)]
+    return tuple(
+        Case(
+            call.replace("{mesh}", f"mesh_of({data}, {model})"),
+            programs=True,
+        )
+        for data, model in shapes
+    )

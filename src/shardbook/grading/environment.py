@@ -1,0 +1,46 @@
+"""The environment variables that attempts are graded with."""
+
+import contextlib
+import os
+from pathlib import Path
+
+# Settings of the reader's that would change what jax and flax do.
+FOREIGN = ("JAX_", "XLA_", "FLAX_", "NNX_", "TF_", "PYTHON", "LIBTPU_")
+# How many bytes of compiled programs may be in the cache as we start.
+LARGEST_CACHE = 2**28
+
+
+def grading_environment() -> dict[str, str]:
+    """Return our environment, with the settings of jax that we grade with.
+
+    Attempts at one problem compile much the same programs, today and
+    tomorrow, so jax keeps all of them.
+    """
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(FOREIGN)
+    }
+    environment["JAX_PLATFORMS"] = "cpu"
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    cache = Path(os.path.expanduser(home)).absolute() / "shardbook" / "jax"
+    # Where nothing can be written, each program is compiled again.
+    with contextlib.suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        environment["JAX_COMPILATION_CACHE_DIR"] = str(cache)
+        environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        # Another check may remove the same programs at this moment.
+        empty_if_larger(cache, LARGEST_CACHE)
+    return environment
+
+
+def empty_if_larger(cache: Path, most: int) -> None:
+    """Remove the compiled programs in a folder if they have too many bytes.
+
+    Nothing else that may be in the folder is counted, or removed.
+    """
+    programs = list(cache.glob("*-cache"))
+    if sum(program.stat().st_size for program in programs) > most:
+        for program in programs:
+            program.unlink(missing_ok=True)

@@ -1,0 +1,219 @@
+"""What can be compared of a call: each function takes what was seen."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from shardbook import draw, inputs
+from shardbook._collectives import count_collectives
+from shardbook._program import Program
+from shardbook.grading import _jax_internals
+from shardbook.grading.cases import Seen, compiled
+
+
+def result(seen: Seen) -> Any:
+    """Give what a call returned."""
+    return seen.result
+
+
+def entry(index: int) -> Callable[[Seen], Any]:
+    """Give the function that gives one entry of a returned array."""
+
+    def give(seen: Seen) -> Any:
+        size = np.size(seen.result)
+        return seen.result[index] if size > index else seen.result
+
+    return give
+
+
+def types(seen: Seen) -> str:
+    """Describe the tree that a call returned: paths, dtypes and shapes."""
+    return "\n".join(
+        f"{path} {type_of(leaf)}".strip()
+        for path, leaf in leaves(seen.result).items()
+    )
+
+
+def shards(seen: Seen) -> str:
+    """Describe which device holds which slice of what a call returned."""
+    return "\n".join(map(describe_shards, leaves(seen.result).values()))
+
+
+def collectives(seen: Seen) -> str:
+    """Count the collectives in all that a call compiles."""
+    return counted(compiled(seen.attempt, seen.case))
+
+
+def copies(seen: Seen) -> Mapping[str, int]:
+    """Give the bytes that are moved before a step starts, by argument."""
+    (step,) = compiled(seen.attempt, seen.case)
+    return step.copies
+
+
+def argument_bytes(seen: Seen) -> int:
+    """Give the most bytes of arguments that a program takes on a device."""
+    return max(
+        (
+            each.memory.arguments
+            for each in compiled(seen.attempt, seen.case)
+            # What is not laid out yet is on one device.
+            if "num_partitions=" in each.text
+        ),
+        default=0,
+    )
+
+
+def constants(seen: Seen) -> str:
+    """Describe the arrays that are constants of a program."""
+    found = [
+        array
+        for each in compiled(seen.attempt, seen.case)
+        if "num_partitions=" in each.text
+        # Those of the reader: the compiler makes some of integers.
+        for array in re.findall(
+            r"= (b?f\d+\[\d[\d,]*\])\S* constant\(", each.text
+        )
+    ]
+    return "\n".join(dict.fromkeys(found)) or "no arrays"
+
+
+@contextmanager
+def shard_maps() -> Iterator[list[Any]]:
+    """Give mesh, arguments and specs of each shard_map that is entered."""
+    entered: list[Any] = []
+    with _jax_internals.shard_maps(lambda *each: entered.append(each)):
+        yield entered
+
+
+def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:
+    """Describe what each device receives in the shard_maps of a call.
+
+    Args:
+        names: The names of arguments, by shape; others are left out.
+        seen: The call, under :func:`shard_maps`.
+
+    Returns:
+        The devices of each mesh, and the shape of each shard.
+    """
+    lines = []
+    for mesh, avals, specs in seen.noted:
+        # What jax.set_mesh has set may be given by its axes alone.
+        if isinstance(mesh, Mesh):
+            ids = [each.id for each in mesh.devices.flat]
+            lines.append(f"devices {ids}")
+        for aval, spec in zip(avals, specs, strict=True):
+            if aval.shape in names:
+                shard = NamedSharding(mesh, spec).shard_shape(aval.shape)
+                lines.append(f"{shard} of {names[aval.shape]}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def exchanged(seen: Seen) -> str:
+    """Describe what the devices exchange inside the shard_maps of a call.
+
+    The compiler adds collectives of its own outside of them. There is no
+    public way to tell these apart: the metadata of an instruction has the
+    path of transformations that it comes from, with ``/shard_map/``.
+    """
+    lines = [
+        f"{kind} of {array}"
+        for program in compiled(seen.attempt, seen.case)
+        for line in program.text.splitlines()
+        if "/shard_map/" in line
+        for kind in count_collectives(line)
+        for array in re.findall(
+            r"\w+\[[\d,]*\]", line.partition(f" {kind}")[0]
+        )
+    ]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def held_shards(shape: tuple[int, ...], seen: Seen) -> str:
+    """Describe where the arrays of a shape are that an attempt held."""
+    found = [
+        describe_shards(each)
+        for each in seen.values
+        if isinstance(each, jax.Array)
+        and not isinstance(each, jax.core.Tracer)
+        and each.shape == shape
+    ]
+    return "\n".join(dict.fromkeys(found))
+
+
+def counted(programs: Iterable[Program]) -> str:
+    """Count the collectives in programs, as in "2 all-reduce"."""
+    total: Counter[str] = Counter()
+    for each in programs:
+        total.update(each.collectives)
+    words = [f"{number} {kind}" for kind, number in sorted(total.items())]
+    return " ".join(words) or "none"
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array of JAX or of NumPy."""
+    return isinstance(value, jax.Array | np.ndarray)
+
+
+def leaves(tree: Any) -> dict[str, Any]:
+    """Give the leaves of a tree by their paths."""
+    found = jax.tree_util.tree_leaves_with_path(
+        tree, is_leaf=lambda node: node is None
+    )
+    return {jax.tree_util.keystr(path): leaf for path, leaf in found}
+
+
+def type_of(value: Any) -> str:
+    """Write dtype and shape of an array, or the type of anything else."""
+    if is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    return "None" if value is None else type(value).__name__
+
+
+def show(value: Any) -> str:
+    """Write a value so that it can be compared with another by eye."""
+    if is_array(value):
+        if value.size > 16:
+            return f"{type_of(value)} {np.asarray(value).ravel()[:8]} ..."
+        with np.printoptions(precision=6, suppress=True, linewidth=70):
+            return f"{type_of(value)} {np.asarray(value)}"
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) < 400 else f"{text[:400]} ..."
+
+
+def describe_shards(array: Any) -> str:
+    """Describe which device holds which slice of an array."""
+    if isinstance(array, jax.Array | jax.ShapeDtypeStruct):
+        # Without the spec, which can be spelled in more ways than one.
+        _, *lines = repr(draw(array)).splitlines()
+        return "\n".join([type_of(array), *lines])
+    if is_array(array):
+        return f"{type_of(array)} in NumPy, on no device"
+    return f"{type_of(array)}, no array"
+
+
+def describe_spec(shape: tuple[int, ...], spec: P) -> str:
+    """Describe which device would hold which slice of float32 numbers.
+
+    Args:
+        shape: The shape of the array.
+        spec: A spec that names the axis ``"model"`` of a mesh of all
+            devices.
+
+    Returns:
+        The description, or why jax refuses the spec.
+    """
+    mesh = inputs.mesh_of(1, jax.device_count())
+    try:
+        sharding = NamedSharding(mesh, spec)
+        array = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
+        return describe_shards(array)
+    # Errors of jax's own, one for each thing that can be wrong with it.
+    except Exception as error:
+        return f"{spec}: {str(error).splitlines()[0]}"

@@ -1,0 +1,228 @@
+"""Run the jobs of a sandbox, and end them.
+
+A server imports jax and flax, which is most of the time that a call takes.
+It never asks for a device, so it can be forked. For each connection that a
+client sends it forks a supervisor, which forks the job that makes the
+calls. The supervisor limits the time, ends all that the job leaves behind,
+and sends the outcome.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, NoReturn
+
+import psutil
+
+from shardbook.grading.sandbox import RETURNED, Outcome
+
+# The exit status of a job whose function raised (EX_SOFTWARE), and of one
+# that could not recover from a RecursionError.
+FAILED = 70
+RECURSED = 71
+# How many bytes are read at once; a pipe holds no more. How many are kept
+# of what a job printed, from the end, and how many a result may have.
+CHUNK = 2**16
+KEPT = 4096
+LARGEST_RESULT = 2**24
+
+
+def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
+    """Be the server, until standard input is closed.
+
+    Args:
+        descriptor: The socket that connections are sent to.
+        modules: What to import beside jax and flax.
+    """
+    requests = socket.socket(fileno=descriptor)
+    # What is imported stays: to look for garbage in it would only take
+    # time, and later copy the pages that forks share.
+    gc.disable()
+    for name in ("shardbook.grading.run", *modules):
+        importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
+    # Supervisors need not be waited for as they end.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while 0 not in wait([requests, 0]):
+        _, received, _, _ = socket.recv_fds(requests, 1, 1)
+        if not received:
+            break
+        with Connection(received[0]) as link:
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                requests.close()
+                _supervise(link)
+                os._exit(0)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    # An ordinary end would first free all that was imported.
+    os._exit(0)
+
+
+def _supervise(client: Connection) -> None:
+    """Have one job make the calls of one client, until the last."""
+    if sys.platform == "linux":
+        # Be the parent of processes whose own parent has ended, so that a
+        # job can't leave one behind. Elsewhere it may.
+        pr_set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+    job = _Job()
+    last = False
+    try:
+        while not last:
+            target, arguments, seconds, megabytes, last = client.recv()
+            order = json.dumps([target, arguments, megabytes])
+            value, ending, took = job.call(order, seconds, client)
+            if last or ending != RETURNED:
+                job.end()
+            words = job.printed.decode("utf-8", "replace")
+            client.send(Outcome(value, ending, words, took))
+    except (EOFError, ConnectionError):
+        # The client does not wait any more, or the server is to end.
+        job.end()
+
+
+class _Job:
+    """A process that makes calls, as its supervisor sees it."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(dir=os.getcwd())
+        self.link, theirs = socket.socketpair()
+        self.output, output = os.pipe()
+        self.printed = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            _make_calls(self.folder, theirs, output)
+        theirs.close()
+        os.close(output)
+
+    def call(
+        self, order: str, seconds: float, client: Connection
+    ) -> tuple[Any, str, float]:
+        """Make a call; return its value, its ending and its seconds."""
+        started = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            self.link.sendall(f"{order}\n".encode())
+        result = b""
+        sources: list[Connection | socket.socket | int] = [
+            client,
+            0,
+            self.link,
+            self.output,
+        ]
+        while not result.endswith(b"\n") and len(result) < LARGEST_RESULT:
+            left = started + seconds - time.monotonic()
+            if left <= 0:
+                return None, f"took more than {seconds:g} s", seconds
+            ready = wait(sources, left)
+            if client in ready or 0 in ready:
+                raise EOFError
+            if self.output in ready and not self.read():
+                sources.remove(self.output)
+            if self.link in ready:
+                part = b""
+                with contextlib.suppress(ConnectionError):
+                    part = self.link.recv(CHUNK)
+                if not part:
+                    break
+                result += part
+        took = time.monotonic() - started
+        try:
+            return json.loads(result), RETURNED, took
+        except ValueError:
+            return None, self.ending(), took
+
+    def read(self) -> bool:
+        """Read what the job has printed; return whether there was any."""
+        words = os.read(self.output, CHUNK)
+        self.printed = (self.printed + words)[-KEPT:]
+        return bool(words)
+
+    def ending(self) -> str:
+        """Say how the job ended; it has closed its end of the link."""
+        try:
+            # On its way out, or not.
+            code = psutil.Process(self.pid).wait(0.5)
+        except psutil.TimeoutExpired:
+            return "closed its files and went on"
+        if code < 0:
+            return f"died of {signal.Signals(-code).name}"
+        if code == RECURSED:
+            return "met a RecursionError, and did not recover"
+        return f"ended with exit status {code}"
+
+    def end(self) -> None:
+        """End the job and all processes that it has started."""
+        # Where orphans are not adopted, this ends some of them.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                for child in psutil.Process().children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        child.kill()
+                os.wait()
+        if wait([self.output], 0):
+            self.read()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _make_calls(folder: str, link: socket.socket, output: int) -> NoReturn:
+    """Make the calls that the supervisor asks for, until it ends us."""
+    status = FAILED
+    try:
+        os.setsid()
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        # The files of the server and the supervisor are not the job's.
+        os.closerange(3, link.fileno())
+        os.closerange(link.fileno() + 1, 4096)
+        for order in link.makefile("r", encoding="utf-8"):
+            target, arguments, megabytes = json.loads(order)
+            if megabytes:
+                _limit_memory(megabytes)
+            module, _, name = target.partition(":")
+            value = getattr(importlib.import_module(module), name)(
+                *arguments
+            )
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+            link.sendall(f"{json.dumps(value)}\n".encode())
+    except RecursionError:
+        # A cycle in a tree can leave Python unable to call anything much.
+        status = RECURSED
+    except BaseException as error:
+        words = (
+            f"the grading itself failed: {type(error).__name__}: {error}"
+        )
+        os.write(1, words.encode())
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        # An ordinary end would wait for threads that the job left behind.
+        os._exit(status)
+
+
+def _limit_memory(megabytes: int) -> None:
+    import resource
+
+    used = psutil.Process().memory_info().vms
+    limit = used + megabytes * 2**20
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,253 @@
+"""Checks compare with the solution, here of a problem made for tests."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from shardbook import inputs
+from shardbook.grading import measures, run
+from shardbook.grading.agreement import Check, Rival, same, same_type
+from shardbook.grading.attempt import Attempt, Wrong, arguments, pasteable
+from shardbook.grading.cases import Case, compiled
+
+SCALE = 1.0
+
+
+def scaled(x: jax.Array, *, by: int = 2) -> jax.Array:
+    """Return x, times a factor, times what a case alters."""
+    return x * by * SCALE
+
+
+@pytest.fixture
+def problem(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Give a function that makes another function the solution."""
+
+    def make(solution: Callable[..., Any], *checks: Check) -> None:
+        problem, rules = ModuleType("problem"), ModuleType("rules")
+        problem.__file__ = __file__
+        problem.toy = solution  # type: ignore[attr-defined]
+        rules.CHECKS = checks  # type: ignore[attr-defined]
+        rules.ERRORS = ()  # type: ignore[attr-defined]
+        rules.EXAMPLE = "toy(normal(4))"  # type: ignore[attr-defined]
+        rules.DEPRECATED = "Sources"  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "shardbook.problems.toy", problem)
+        monkeypatch.setitem(sys.modules, "shardbook.checks.toy", rules)
+        run.solution.cache_clear()
+
+    return make
+
+
+def fails(check: Check, function: Callable[..., Any]) -> Wrong | None:
+    """Run a check on a function, and give what is wrong with it."""
+    attempt = Attempt("toy", function, __file__, {})
+    try:
+        check.run(attempt)
+    except Wrong as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ("toy(normal(3), by=3)", lambda x, by: x * by),
+        ("toy(mesh_of(1, 1))", lambda mesh: mesh),
+        ("toy({'a': [normal(2), 1]})", lambda tree: tree),
+        ("toy(2)(normal(3))", lambda n: lambda x: n * x),
+        ("toy(normal(2, 3))", lambda x: nnx.Linear(3, 4, rngs=nnx.Rngs(0))),
+    ],
+    ids=["keyword", "mesh", "tree", "step", "Module"],
+)
+def test_calls_of_any_signature_are_compared(
+    problem: Callable[..., None], call: str, result: Callable[..., Any]
+) -> None:
+    """Arrays, trees, meshes, Modules and steps agree with themselves."""
+    problem(result)
+    checks = [
+        same_type(call),
+        same("values", call, measures.result, "other values"),
+        same("placement", call, measures.shards, "another layout"),
+    ]
+
+    assert [fails(check, result) for check in checks] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("of", "wrong"),
+    [
+        (measures.types, lambda x: x.astype(jnp.bfloat16)),
+        (measures.types, lambda x: (x,)),
+        (measures.result, lambda x: x + 1),
+        (measures.shards, lambda x: jax.device_put(x, jax.devices()[-1])),
+        (measures.shards, lambda x: jax.device_get(x)),
+    ],
+    ids=["dtype", "structure", "values", "device", "host"],
+)
+def test_a_difference_is_reported(
+    problem: Callable[..., None], of: Any, wrong: Callable[..., Any]
+) -> None:
+    """A difference is reported with its reason, section and both sides."""
+    problem(lambda x: x)
+
+    error = fails(same("any", "toy(normal(4))", of, "why", "read"), wrong)
+
+    assert error
+    assert (error.why, error.read) == ("why", "read")
+    assert error.got != error.expected
+
+
+def test_the_leaf_that_differs_is_shown(
+    problem: Callable[..., None],
+) -> None:
+    """Of two trees, the verdict shows the first leaves that differ."""
+    problem(lambda n: {"same": jnp.ones(2), "other": jnp.full(2, n)})
+    check = same("values", "toy(3)", measures.result, "why")
+
+    error = fails(check, lambda n: {"same": jnp.ones(2), "other": 2})
+
+    assert error
+    assert error.got == "['other'] 2"
+    assert error.expected.startswith("['other'] int32[2] [3 3]")
+
+
+def test_what_is_altered_is_altered_for_both(
+    problem: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that alters its surroundings alters the solution's too."""
+
+    @contextmanager
+    def altered() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules[__name__], "SCALE", 5.0)
+            yield
+
+    problem(scaled)
+    case = Case("toy(normal(4))", "where SCALE is 5", altered)
+    check = same("values", case, measures.result, "why")
+
+    assert fails(check, scaled) is None
+    assert fails(check, lambda x: 2 * x)
+
+
+def test_a_rival_has_a_sentence_of_its_own(
+    problem: Callable[..., None],
+) -> None:
+    """A wrong answer that is known is reported as what it is."""
+    problem(scaled)
+    rival = Rival(lambda x: 3 * x, "three times, not twice", "Hints")
+    check = same(
+        "values", "toy(normal(4))", measures.result, "why", "read", rival
+    )
+
+    known = fails(check, lambda x: 3 * x)
+    unknown = fails(check, lambda x: 4 * x)
+
+    assert known
+    assert unknown
+    assert (known.why, known.read) == ("three times, not twice", "Hints")
+    assert (unknown.why, unknown.read) == ("why", "read")
+
+
+def summing_step(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
+    """Return a step that sums over the devices."""
+    whole = NamedSharding(mesh, P())
+    rows = NamedSharding(mesh, P("data"))
+    return jax.jit(jnp.sum, in_shardings=rows, out_shardings=whole)
+
+
+def local_step(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
+    """Return a step that needs no communication."""
+    rows = NamedSharding(mesh, P("data"))
+    return jax.jit(jnp.sin, in_shardings=rows, out_shardings=rows)
+
+
+def test_a_step_is_compiled_and_compared(
+    problem: Callable[..., None],
+) -> None:
+    """The collectives and copies of a returned step are compared."""
+    problem(summing_step)
+    case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
+    talk = same("communication", case, measures.collectives, "why")
+    moved = same("communication", case, measures.copies, "why")
+
+    assert fails(talk, summing_step) is None
+    assert fails(moved, local_step) is None
+    error = fails(talk, local_step)
+    assert error
+    assert (error.got, error.expected) == ("none", "1 all-reduce")
+
+
+def test_the_programs_of_a_call_are_compared(
+    problem: Callable[..., None],
+) -> None:
+    """Every program that a call compiles is seen, eager ones too."""
+    problem(lambda x, mesh: summing_step(mesh)(x))
+    case = "toy(normal(8, 4), mesh_of(8, 1))"
+    check = same("communication", case, measures.collectives, "why")
+
+    def eager(x: jax.Array, mesh: Mesh) -> jax.Array:
+        return jax.device_put(x, NamedSharding(mesh, P("data"))).sum()
+
+    assert fails(check, eager) is None
+    assert fails(check, lambda x, mesh: x.sum())
+
+
+def test_a_call_in_a_verdict_runs_when_pasted() -> None:
+    """The call comes with the import of the names in it."""
+    code = pasteable("toy(mesh_of(2, 4), x=normal(2, seed=1))")
+    names: dict[str, Any] = {"toy": lambda mesh, x: (mesh.shape, x.shape)}
+
+    exec(code.replace("toy(", "result = toy("), names)
+
+    assert names["result"] == ({"data": 2, "model": 4}, (2,))
+    assert pasteable("toy(1)") == "toy(1)"
+
+
+def test_arguments_are_made_anew_for_each_call() -> None:
+    """Two calls share no argument, so that one can donate it."""
+    (((first,), _),), (((second,), _),) = (
+        arguments("toy(normal(3))") for _ in range(2)
+    )
+
+    assert first is not second
+
+
+def test_a_mesh_that_is_too_large_says_what_to_do() -> None:
+    """A mesh of more devices than there are names the setting."""
+    with pytest.raises(ValueError, match=r"jax_num_cpu_devices\", 400"):
+        inputs.mesh_of(100, 4)
+
+
+def test_a_check_that_could_not_run_is_never_right(
+    problem: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Without a private part of jax, the verdict names what did not run."""
+    call = "toy(normal(4))"
+    problem(
+        scaled,
+        same("values", call, measures.result, "why"),
+        same("communication", call, measures.collectives, "why"),
+    )
+    path = tmp_path / "toy.py"
+    path.write_text("def toy(x):\n    return 2 * x\n")
+    right = run.grade("toy", "file", str(path), "toy.py")
+    compiled.cache_clear()
+    monkeypatch.delattr("jax._src.compiler.compile_or_get_cached")
+
+    verdict = run.grade("toy", "file", str(path), "toy.py")
+
+    assert right["status"] == "right"
+    assert verdict["status"] == "incomplete"
+    assert verdict["not_run"] == ("communication", "comparison")
+    assert "compile_or_get_cached" in verdict["why"]

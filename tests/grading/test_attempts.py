@@ -1,0 +1,113 @@
+"""Each attempt gets the verdict that its table or its file names."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+from edits import SOLUTIONS, Attempt, attempts, jobs
+
+from shardbook.grading import attempt_files
+from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.problems import NAMES
+
+PAGES = Path(__file__).parents[2] / "docs/problems"
+
+
+def graded(problem: str, devices: int) -> list[Attempt]:
+    """Choose what to grade: on two devices one wrong attempt a check."""
+    solution = (SOLUTIONS / f"{problem}.py").read_text("utf-8")
+    starter = attempt_files.starter(problem)
+    found = attempts(problem)
+    wrong = [attempt for attempt in found if attempt.verdict != "right"]
+    if devices < 8:
+        wrong = [*{attempt.verdict: attempt for attempt in wrong}.values()]
+    return [
+        Attempt(problem, "solution", "right", solution),
+        Attempt(problem, "starter", "not written", starter),
+        *(attempt for attempt in found if attempt.verdict == "right"),
+        *wrong,
+    ]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each attempt, named by its problem and its name."""
+    if "attempt" in metafunc.fixturenames:
+        devices = metafunc.config.getoption("devices")
+        found = [each for name in NAMES for each in graded(name, devices)]
+        metafunc.parametrize("attempt", found, ids=str)
+
+
+@pytest.fixture(scope="module")
+def verdicts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Verdict]:
+    """Grade the attempts of the selected tests, and no others."""
+    selected = [
+        attempt
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and isinstance(
+            attempt := item.callspec.params.get("attempt"), Attempt
+        )
+    ]
+    devices = request.config.getoption("devices")
+    files = jobs(selected, tmp_path_factory.mktemp("attempts"))
+    with Sandbox("job_coverage") as sandbox:
+        found = verdicts_of(sandbox, files, seconds=120, devices=devices)
+        return {verdict.source: verdict for verdict in found}
+
+
+def test_an_attempt_gets_its_verdict(
+    verdicts: dict[str, Verdict], attempt: Attempt
+) -> None:
+    """The grader finds the status, and by the check, that are expected."""
+    verdict = verdicts[str(attempt)]
+    # As a string, for pytest shortens what it shows of an object.
+    whole = repr(verdict)
+    check = f": {verdict.check}" if verdict.check else ""
+
+    assert verdict.status + check == attempt.verdict, whole
+    if verdict.status in ("wrong", "crashed"):
+        assert verdict.why, whole
+        assert verdict.read in headings(attempt.problem), (
+            f"docs/problems/{attempt.problem}.md has no heading "
+            f"{verdict.read!r}, which the check names:\n{whole}"
+        )
+    if attempt.name == "solution":
+        yours, ours = verdict.compared["collectives"]
+        assert yours == ours, whole
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_problem_has_enough_attempts(name: str) -> None:
+    """A problem has at least three wrong attempts and a right one."""
+    verdicts = [attempt.verdict for attempt in attempts(name)]
+    right = verdicts.count("right")
+    wrong = len(verdicts) - right
+
+    assert wrong >= 3, (
+        f"{name} has {wrong} wrong attempts of at least 3: add mistakes "
+        f"that readers make to tests/attempts/{name}/edits.toml"
+    )
+    assert right >= 1, (
+        f"{name} has no right attempt beside its solution: add one in "
+        f"another style to tests/attempts/{name}/"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sections_of_errors_exist(name: str) -> None:
+    """A check sends the reader of an error to a heading of the page."""
+    checks = importlib.import_module(f"shardbook.checks.{name}")
+    sections = {section for _, section in checks.ERRORS}
+
+    assert sections <= {*headings(name)}
+
+
+def headings(name: str) -> list[str]:
+    """Read the headings of a problem's page."""
+    page = (PAGES / f"{name}.md").read_text("utf-8")
+    return re.findall(r"^#+ (.*)$", page, re.M)

@@ -1,0 +1,97 @@
+"""Grading a function from a notebook cell."""
+
+import jax.numpy as jnp
+import nbclient
+import pytest
+from flax import nnx
+from nbformat import v4 as notebook
+
+import shardbook
+from shardbook.grading import attempt_files
+
+
+def defined_in_a_cell(text: str, name: str) -> object:
+    """Define a function as a notebook does: in no module."""
+    names = {"__name__": "__main__"}
+    exec(compile(text, "<cell>", "exec"), names)
+    return names[name]
+
+
+def test_a_right_function() -> None:
+    """A right function takes along what it uses, and is right."""
+    text = attempt_files.solution("state_zero_kernel")
+    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+
+    assert verdict.right, verdict
+    assert "<strong>right</strong>" in verdict._repr_html_()
+    assert "<th>solution</th>" in verdict._repr_html_()
+
+
+def test_a_wrong_function() -> None:
+    """A wrong function is wrong by the same checks as a file."""
+
+    def state_zero_kernel(
+        seed: float, x: object, features: float
+    ) -> object:
+        return jnp.ones((*x.shape[:-1], int(features)))
+
+    verdict = shardbook.check(state_zero_kernel)
+
+    assert (verdict.status, verdict.check) == ("wrong", "values")
+    assert "0 * NaN" in repr(verdict)
+    assert "&lt;" in verdict.update(got="<b>")._repr_html_()
+
+
+def test_a_function_that_is_not_written() -> None:
+    """A starter that is defined in a cell is not written."""
+    text = attempt_files.starter("state_zero_kernel")
+    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+
+    assert verdict.status == "not written"
+
+
+def test_what_is_no_attempt() -> None:
+    """check() names what it refuses: another name, what is no function."""
+
+    def solve() -> None:
+        pass
+
+    with pytest.raises(ValueError, match="Unknown problem 'solve'"):
+        shardbook.check(solve)
+    with pytest.raises(TypeError, match="a function that you have defined"):
+        shardbook.check(nnx.Linear)
+
+
+@pytest.mark.parametrize("devices", [None, 1, 8])
+def test_in_a_real_notebook(devices: int | None) -> None:
+    """check() grades on 8 devices, however many the notebook has taken.
+
+    A cell with the function, and one that shows the verdict.
+    """
+    name = "state_zero_kernel"
+    taken = (
+        "import jax\n"
+        f"jax.config.update('jax_num_cpu_devices', {devices})\n"
+        "jax.config.update('jax_enable_x64', True)\n"
+        f"assert jax.device_count() == {devices}"
+    )
+    cells = [
+        taken if devices else "",
+        attempt_files.solution(name).replace(
+            attempt_files.MARK,
+            "    assert jax.device_count() == 8\n"
+            "    assert not jax.config.jax_enable_x64\n",
+        ),
+        f"import shardbook\nshardbook.check({name})",
+    ]
+    book = notebook.new_notebook(
+        cells=[notebook.new_code_cell(cell) for cell in cells]
+    )
+    nbclient.NotebookClient(
+        book, timeout=120, kernel_name="python3"
+    ).execute()
+    (output,) = book.cells[-1].outputs
+
+    assert "<strong>right</strong>" in output["data"]["text/html"]
+    assert "right" in output["data"]["text/plain"]
+    assert "\x1b" not in output["data"]["text/plain"]

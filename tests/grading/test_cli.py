@@ -1,0 +1,375 @@
+"""The command line, called as readers call it, and wrongly."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shardbook.grading import attempt_files
+from shardbook.problems import NAMES
+
+Result = subprocess.CompletedProcess[str]
+Run = Callable[..., Result]
+NAME = NAMES[1]
+
+
+def solve(folder: Path, name: str = NAME) -> Path:
+    """Write a right attempt into a folder."""
+    path = folder / "attempts" / f"{name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(attempt_files.solution(name))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Call the command line in an empty folder."""
+
+    def call(
+        *arguments: str,
+        program: Sequence[str] = ("-m", "shardbook"),
+        cwd: Path = tmp_path,
+        **environment: str | None,
+    ) -> Result:
+        environment = {**os.environ, "COLUMNS": "80", **environment}
+        return subprocess.run(
+            (sys.executable, "-P", *program, *arguments),
+            cwd=cwd,
+            env={n: v for n, v in environment.items() if v is not None},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return call
+
+
+def test_help(run: Run) -> None:
+    """Help names every command, with --help and without arguments."""
+    for arguments in ((), ("--help",), ("-h",)):
+        result = run(*arguments)
+        for command in ("list", "start", "check", "watch", "solution"):
+            assert re.search(
+                rf"\b{command}\b", result.stdout + result.stderr
+            )
+    assert run("check", "--help").returncode == 0
+
+
+def test_problems_are_listed_and_solutions_shown(run: Run) -> None:
+    """``list`` has the order of the map, ``solution`` prints the file."""
+    lines = run("list").stdout
+    places = [lines.index(name) for name in NAMES]
+
+    assert places == sorted(places)
+    assert "medium" in lines
+    assert "hard" in lines
+    assert run("solution", NAME).stdout == attempt_files.solution(NAME)
+
+
+def test_start_writes_the_starter_and_never_overwrites(
+    run: Run, tmp_path: Path
+) -> None:
+    """A second start leaves what the reader wrote."""
+    first = run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    text = path.read_text("utf-8")
+    path.write_text("mine")
+    second = run("start", NAME)
+
+    assert first.returncode == 0
+    assert f"attempts/{NAME}.py" in first.stdout
+    assert text == attempt_files.starter(NAME)
+    assert text.endswith("    raise NotImplementedError\n")
+    assert second.returncode == 1
+    assert "is left as it is" in second.stderr
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_starter_says_all_but_the_solution(name: str) -> None:
+    """A starter has the contract, and one place to write."""
+    text = attempt_files.starter(name)
+
+    assert f"def {name}(" in text
+    assert "Returns:" in text
+    assert attempt_files.MARK not in text
+    assert text.count("NotImplementedError") == 1
+    compile(text, name, "exec")
+
+
+def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
+    """A right attempt is compared and noted, and the next one is named."""
+    path = solve(tmp_path)
+    result = run("check", NAME)
+
+    assert result.returncode == 0, result.stdout
+    assert "right" in result.stdout
+    assert "collectives" in result.stdout
+    assert f"next: shardbook start {NAMES[2]}" in result.stdout
+    assert re.search(rf"solved +{NAME}", run("list").stdout)
+
+    path.write_text("# changed\n" + attempt_files.solution(NAME))
+    assert re.search(rf"begun +{NAME}", run("list").stdout)
+
+
+def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
+    """A wrong attempt gives exit status 1 and all parts of a verdict."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        f"import jax.numpy as jnp\n\n\ndef {NAME}(seed, x, features):\n"
+        "    return jnp.zeros((*x.shape[:-1], int(features)))\n"
+    )
+    result = run("check", "mine.py")
+
+    assert result.returncode == 1
+    assert "\x1b" not in result.stdout
+    for label in ("wrong (values)", "call:", "got:", "expected:", "read:"):
+        assert label in result.stdout
+
+
+def test_json(run: Run, tmp_path: Path) -> None:
+    """--json prints the verdicts, and nothing else on standard output."""
+    run("start", NAME)
+    (tmp_path / "other.py").write_text(attempt_files.solution(NAME))
+    result = run("check", "--json", NAME, "other.py")
+    first, second = json.loads(result.stdout)
+
+    assert result.returncode == 1
+    assert first["status"] == "not written"
+    assert first["source"] == f"attempts/{NAME}.py"
+    assert second["status"] == "right"
+    assert second["compared"]["collectives"] == ["none", "none"]
+
+
+def test_all_attempts(run: Run, tmp_path: Path) -> None:
+    """``check`` without a name grades all of attempts/, in order."""
+    for name in (NAMES[1], NAMES[0]):
+        run("start", name)
+    (tmp_path / "attempts" / "notes.py").write_text("print('not mine')")
+    result = run("check", "--json")
+
+    assert result.returncode == 1
+    found = [each["problem"] for each in json.loads(result.stdout)]
+    assert found == list(NAMES[:2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("check",), "There is no attempt in attempts/"),
+        (
+            ("check", "no_such_problem"),
+            "Unknown problem 'no_such_problem'.",
+        ),
+        (("check", NAME[1:]), f"Did you mean {NAME}? Choose one of: "),
+        (("check", NAME), f"There is no attempts/{NAME}.py"),
+        (("check", "nowhere.py"), "There is no file nowhere.py"),
+        (("check", "empty.py"), "Can't tell which problem empty.py is for"),
+        (("check", "--seconds", "0", NAME), "--seconds"),
+        (("check", "--unknown"), "--unknown"),
+        (("start",), "NAME"),
+        (("start", NAME), "Can't write attempts: It is not a folder"),
+        (
+            ("start", "no_such_problem"),
+            "Unknown problem 'no_such_problem'.",
+        ),
+        (("solution", "no_such_problem"), "Choose one of: "),
+        (("watch",), "There is no attempt in attempts/"),
+        (("no_such_command",), "no_such_command"),
+    ],
+)
+def test_wrong_calls(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """A wrong call gives exit status 2, and says what to do."""
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "attempts").touch()
+    result = run(*arguments)
+
+    assert result.returncode == 2
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert "Traceback" not in result.stderr
+
+
+# What there may be instead of what a reader's machine has. A folder in a
+# file can't be made, not even by root.
+WORLDS = {
+    "no home, no letters but ASCII": {
+        "HOME": None,
+        "LC_ALL": "POSIX",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    },
+    "nowhere to write": {
+        "HOME": "file/home",
+        "XDG_CACHE_HOME": "file/cache",
+        "TMPDIR": "file/tmp",
+    },
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_any_world(run: Run, tmp_path: Path, world: str) -> None:
+    """An attempt is graded and noted, whatever the machine lacks."""
+    (tmp_path / "file").touch()
+    folder = tmp_path / "ein schönes Buch, 第一"
+    folder.mkdir()
+    environment = {
+        name: value and value.replace("file", f"{tmp_path}/file")
+        for name, value in WORLDS[world].items()
+    }
+    there = {"cwd": folder, **environment}
+    path = solve(folder)
+    result = run("check", str(path), NAME, **there)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 of 2 are right" in result.stdout
+    assert re.search(rf"solved +{NAME}", run("list", **there).stdout)
+
+
+def test_what_is_solved_can_not_be_noted(run: Run, tmp_path: Path) -> None:
+    """A right attempt is right all the same, and a line says so."""
+    path = solve(tmp_path)
+    path.with_name(attempt_files.SOLVED).touch()
+    result = run("check", NAME)
+
+    assert result.returncode == 0
+    assert (
+        "Can't note in attempts what is solved: File exists"
+        in result.stderr
+    )
+    assert {each.name for each in path.parent.iterdir()} == {
+        path.name,
+        attempt_files.SOLVED,
+    }
+
+
+def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
+    """``check`` says why it can't grade: no room, or a broken jax."""
+    run("start", NAME)
+    full = (
+        "import resource, runpy, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "runpy._run_module_as_main('shardbook')"
+    )
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "jax.py").write_text("raise OSError('not I')")
+    paths = [str(tmp_path / "lib"), os.environ.get("PYTHONPATH", "")]
+    other = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    no_room = run("check", NAME, program=("-c", full))
+    no_jax = run("check", NAME, **other)
+
+    assert (no_room.returncode, no_jax.returncode) == (2, 2)
+    assert re.search(
+        r"^Can't grade: .*No usable temp", no_room.stderr, re.M
+    )
+    assert "Traceback" not in no_room.stderr
+    assert "OSError: not I\nCan't grade: the process" in no_jax.stderr
+
+
+def test_two_checks_at_once(run: Run, tmp_path: Path) -> None:
+    """Two checks at once grade and note their attempts."""
+    for name in NAMES[:2]:
+        path = solve(tmp_path, name)
+    with ThreadPoolExecutor() as pool:
+        results = [*pool.map(run, ["check", "check"], NAMES[:2])]
+
+    assert [result.returncode for result in results] == [0, 0]
+    assert {each.name for each in path.parent.iterdir()} == {
+        *(f"{name}.py" for name in NAMES[:2]),
+        attempt_files.SOLVED,
+    }
+    assert attempt_files.solved(tmp_path / "attempts")
+
+
+@pytest.mark.parametrize("command", ["check", "watch"])
+def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
+    """No process is left, no folder, and nothing that is half a note."""
+    note, temporary = tmp_path / "note", tmp_path / "temporary"
+    temporary.mkdir()
+    path = attempt_files.start(NAME, tmp_path / "attempts")
+    path.write_text(
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(100)\n"
+    )
+    process = subprocess.Popen(
+        (sys.executable, "-P", "-m", "shardbook", command, NAME),
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    while not note.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children(recursive=True)
+    # As a terminal does, to the whole group of processes.
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert int(note.read_text()) in [child.pid for child in children]
+    assert psutil.wait_procs(children, timeout=0)[1] == []
+    assert [*temporary.iterdir()] == []
+    assert [*path.parent.iterdir()] == [path]
+
+
+def lines_until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what a process prints, until some words come."""
+    seen = ""
+    while words not in seen:
+        line = process.stdout.readline()
+        assert line, seen
+        seen += line
+    return seen
+
+
+def test_watch(run: Run, tmp_path: Path) -> None:
+    """A save is graded, again and again, until Ctrl-C."""
+    run("start", NAME)
+    path = tmp_path / "attempts" / f"{NAME}.py"
+    process = subprocess.Popen(
+        (sys.executable, "-P", "-u", "-m", "shardbook", "watch", NAME),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    # A watch that says nothing more must fail, not hang.
+    alarm = threading.Timer(120, process.kill)
+    alarm.start()
+    try:
+        first = lines_until(process, "Waiting for a save")
+        path.write_text(attempt_files.solution(NAME))
+        second = lines_until(process, "next:")
+        # As editors save: another file, moved into the place of the first.
+        other = tmp_path / "attempts" / "other"
+        other.write_text(attempt_files.starter(NAME))
+        other.replace(path)
+        third = lines_until(process, "not written")
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=20)
+    finally:
+        alarm.cancel()
+        process.kill()
+
+    assert "not written" in first
+    assert "right" in second
+    assert "right" not in third
+    assert process.returncode == 130
+    assert "Traceback" not in rest

@@ -1,0 +1,22 @@
+"""An edit replaces a text that occurs exactly once."""
+
+import pytest
+from edits import edited
+
+
+def test_all_edits_are_made_at_once() -> None:
+    """An edit does not see what another one has put in."""
+    assert edited("x - y", [["x", "y"], ["y", "x"]], "swapped") == "y - x"
+
+
+@pytest.mark.parametrize("text", ["x - y", "z + z"])
+def test_a_text_to_edit_must_occur_once(text: str) -> None:
+    """An error says which attempt has to change, and which of its texts."""
+    with pytest.raises(ValueError, match=r"other_name: a text.*\nz$"):
+        edited(text, [["z", "y"]], "other_name")
+
+
+def test_the_texts_of_two_edits_must_not_overlap() -> None:
+    """An error says so, for only one of the edits could be made."""
+    with pytest.raises(ValueError, match="overlap"):
+        edited("x - y", [["x -", "x +"], ["- y", "- z"]], "overlapping")

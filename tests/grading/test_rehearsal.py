@@ -1,0 +1,80 @@
+"""A call that was rehearsed for ends as one that was not, but sooner."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from edits import SOLUTIONS, Attempt, attempts, jobs
+
+from shardbook.grading import run as grading
+from shardbook.grading.sandbox import Sandbox
+from shardbook.problems import NAMES
+
+
+def test_the_process_that_rehearsed_answers_a_later_call() -> None:
+    """A rehearsed process answers a later call with the same rehearsal.
+
+    The umask that it has set tells which process it is.
+    """
+    with Sandbox() as sandbox:
+
+        def call(mask: int) -> Any:
+            rehearsal = ("os:umask", [mask])
+            return sandbox.call("os:umask", [0], rehearsal=rehearsal).value
+
+        first = call(0o123)
+        # A call that comes too soon is answered by a fresh process.
+        while (second := call(0o123)) == first:
+            pass
+        other = call(0o111)
+
+    assert second == 0o123
+    assert other == first != second
+
+
+@pytest.mark.parametrize(
+    "rehearsal",
+    [("os:abort", []), ("time:sleep", [60])],
+    ids=["died", "not ready"],
+)
+def test_a_call_does_not_need_its_rehearsal(
+    rehearsal: tuple[str, list[Any]],
+) -> None:
+    """A process that died, or is not ready, is replaced by a fresh one."""
+    with Sandbox() as sandbox:
+        endings = {
+            sandbox.call("time:time", [], rehearsal=rehearsal).ending
+            for _ in range(20)
+        }
+
+    assert endings == {"returned"}
+
+
+def rehearse_and_grade(problem: str, *rest: Any) -> dict[str, Any]:
+    """Do in one process what a watch does."""
+    grading.rehearse(problem)
+    return grading.grade(problem, *rest)
+
+
+def test_verdicts_do_not_depend_on_it(tmp_path: Path) -> None:
+    """What the solution compiled does not show in another's verdict."""
+    # Every eighth; to grade all of them twice takes minutes.
+    some = [each for name in NAMES for each in attempts(name)[::8]]
+    for name in NAMES:
+        text = (SOLUTIONS / f"{name}.py").read_text("utf-8")
+        some.append(Attempt(name, "solution", "right", text))
+    with Sandbox() as sandbox:
+        outcomes = sandbox.map(
+            f"{__name__}:rehearse_and_grade",
+            [(*job, 8) for job in jobs(some, tmp_path)],
+            seconds=120,
+        )
+        found = list(outcomes)
+
+    assert len(found) == len(some) > 20
+    for outcome, attempt in zip(found, some, strict=True):
+        verdict = outcome.value
+        assert verdict, (attempt, outcome)
+        check = f": {verdict['check']}" if verdict["check"] else ""
+
+        assert verdict["status"] + check == attempt.verdict, verdict

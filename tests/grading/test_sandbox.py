@@ -1,0 +1,362 @@
+"""Whatever an attempt does, its verdict is one clear line."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shardbook.grading import attempt_files
+from shardbook.grading.environment import empty_if_larger
+from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.verdict import Verdict, verdicts_of
+
+NAME = "state_zero_kernel"
+SECONDS = 20.0
+
+
+def body(*lines: str, top: str = "") -> str:
+    """Give an attempt of these lines, after one of these at the top."""
+    inside = "\n".join(f"    {line}" for line in lines)
+    return f"{top}\n\ndef {NAME}(seed, x, features):\n{inside}\n"
+
+
+def grade(sandbox: Sandbox, path: Path) -> Verdict:
+    """Grade one attempt."""
+    job = (NAME, "file", str(path), path.name)
+    (verdict,) = verdicts_of(sandbox, [job], seconds=60)
+    return verdict
+
+
+def family() -> list[psutil.Process]:
+    """Find the server, and what it has started."""
+    return psutil.Process().children(recursive=True)
+
+
+CYCLE = """
+import jax
+from flax import nnx
+
+
+class Node(nnx.Module):
+    pass
+"""
+
+# The text of an attempt, or what makes its file; and what must be said of
+# it: the status, and words of the reason.
+HOSTILE = {
+    "hangs": (body("while True: pass"), "crashed", "took more than 20 s"),
+    "exits": (body("raise SystemExit(0)"), "crashed", "called sys.exit(0)"),
+    "exits_hard": (
+        body("import os", "os._exit(0)"),
+        "crashed",
+        "ended with exit status 0",
+    ),
+    "is_killed": (
+        body("import os", "os.kill(os.getpid(), 9)"),
+        "crashed",
+        "died of SIGKILL",
+    ),
+    "crashes_python": (
+        body("import ctypes", "ctypes.string_at(0)"),
+        "crashed",
+        "died of SIGSEGV",
+    ),
+    "recurses": (
+        body(f"return {NAME}(seed, x, features)"),
+        "crashed",
+        "RecursionError",
+    ),
+    "makes_a_cycle": (
+        body(
+            "node = Node()",
+            "node.me = node",
+            "return jax.tree.map(lambda leaf: leaf, node)",
+            top=CYCLE,
+        ),
+        "crashed",
+        "RecursionError",
+    ),
+    "prints_a_gigabyte": (
+        body(
+            "for _ in range(1024):",
+            "    print('x' * 2**20)",
+            "print('the end')",
+            "return 1",
+        ),
+        "wrong",
+        "another type, dtype or shape",
+    ),
+    "closes_its_output": (
+        body(
+            "import os",
+            "os.close(1)",
+            "os.close(2)",
+            "print(1, flush=True)",
+        ),
+        "crashed",
+        "Bad file descriptor",
+    ),
+    "closes_everything": (
+        body("import os, time", "os.closerange(0, 4096)", "time.sleep(90)"),
+        "crashed",
+        "closed its files and went on",
+    ),
+    "eats_memory": (
+        body("hoard = []", "while True: hoard.append(bytearray(2**26))"),
+        "crashed",
+        "MemoryError",
+    ),
+    "leaves_the_folder": (
+        body("import os", "os.chdir('/')", "return 1"),
+        "wrong",
+        "another type, dtype or shape",
+    ),
+    "replaces_jax": (
+        body(
+            "import jax.numpy as jnp",
+            "jnp.allclose = lambda *args, **kwargs: True",
+            "return jnp.ones((*x.shape[:-1], int(features)))",
+        ),
+        "wrong",
+        "it replaced jax.numpy.allclose",
+    ),
+    "replaces_a_class": (
+        body(
+            "return 1",
+            top="from flax import nnx\n"
+            "nnx.Linear.__call__ = lambda self, x: 1",
+        ),
+        "wrong",
+        "it replaced Linear.__call__",
+    ),
+    "hides_warnings": (
+        body(
+            "from flax import nnx",
+            "warnings.simplefilter('ignore')",
+            "model = nnx.Linear(x.shape[-1], int(features),"
+            " rngs=nnx.Rngs(int(seed)))",
+            "model.bias.value = jnp.ones_like(model.bias.value)",
+            "graphdef, state = nnx.split(model)",
+            "state['kernel'][...] = jnp.zeros_like(state['kernel'][...])",
+            "return nnx.merge(graphdef, state)(x)",
+            top="import warnings\nimport jax.numpy as jnp",
+        ),
+        "wrong",
+        "jax or flax warns",
+    ),
+    "does_not_parse": ("def f(:\n", "crashed", "SyntaxError"),
+    "is_not_utf8": (b"x = '\xff\xfe'\n", "crashed", "SyntaxError"),
+    "has_null_bytes": (b"x = 1\x00\n", "crashed", "null bytes"),
+    "is_empty": ("", "wrong", f"there is no function {NAME}"),
+    "is_no_function": (f"{NAME} = 3\n", "wrong", "there is no function"),
+    "takes_other_arguments": (
+        f"def {NAME}(seed): pass\n",
+        "crashed",
+        "takes 1 positional argument but 3 were given",
+    ),
+    "is_large": ("#" * 2**21, "crashed", "larger than 1,048,576 bytes"),
+    "is_a_folder": (Path.mkdir, "crashed", "can't be read: Is a directory"),
+    "is_a_broken_link": (
+        lambda path: path.symlink_to("nowhere"),
+        "crashed",
+        "can't be read: No such file",
+    ),
+    "has_vanished": (
+        lambda path: None,
+        "crashed",
+        "can't be read: No such file",
+    ),
+    "is_a_pipe": (os.mkfifo, "crashed", "not a regular file"),
+    "is_right": (attempt_files.solution(NAME), "right", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def graded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Verdict]:
+    """Grade all of them at once."""
+    folder = tmp_path_factory.mktemp("hostile")
+    jobs = []
+    for name, (make, _, _) in HOSTILE.items():
+        path = folder / f"{name}.py"
+        if callable(make):
+            make(path)
+        elif isinstance(make, bytes):
+            path.write_bytes(make)
+        else:
+            path.write_text(make)
+        jobs.append((NAME, "file", str(path), name))
+    with Sandbox() as sandbox:
+        found = verdicts_of(sandbox, jobs, seconds=SECONDS, megabytes=2048)
+        return {verdict.source: verdict for verdict in found}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_one_clear_line(graded: dict[str, Verdict], name: str) -> None:
+    """The status and the reason are right, and nothing of ours shows."""
+    verdict = graded[name]
+    _, status, words = HOSTILE[name]
+
+    assert verdict.status == status, verdict
+    assert words in verdict.why, verdict
+    assert "shardbook" not in verdict.why
+    assert len(verdict.why.splitlines()) <= 2
+
+
+def test_the_last_words_are_kept(graded: dict[str, Verdict]) -> None:
+    """A Verdict has the end of what an attempt printed."""
+    printed = graded["prints_a_gigabyte"].printed
+
+    assert printed.endswith("the end\n")
+    assert len(printed) <= 4096
+
+
+LEAVES_BEHIND = body(
+    "import os, subprocess, sys, threading, time",
+    "threading.Thread(target=time.sleep, args=(600,)).start()",
+    "sleep = [sys.executable, '-c', SLEEP, MARK]",
+    "subprocess.Popen(sleep)",
+    "subprocess.Popen(sleep, start_new_session=True)",
+    "if os.fork() == 0:",
+    "    os.setsid()",
+    "    if os.fork() == 0:",
+    "        os.execv(sys.executable, sleep)",
+    "    os._exit(0)",
+    "while len(os.listdir()) < 3: time.sleep(0.01)",
+    "raise ValueError('see what I left')",
+    top="MARK = 'left-behind-{}'\n"
+    "SLEEP = 'import os, time; os.mkdir(str(os.getpid()));"
+    " time.sleep(600)'",
+)
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """Threads, children, and orphans in sessions of their own are ended."""
+    mark = f"left-behind-{os.getpid()}"
+    path = tmp_path / "leaves.py"
+    path.write_text(LEAVES_BEHIND.format(os.getpid()))
+    with Sandbox() as sandbox:
+        verdict = grade(sandbox, path)
+        left = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if mark in (process.info["cmdline"] or [])
+        ]
+
+    assert "see what I left" in verdict.why, verdict
+    assert left == []
+
+
+def test_a_sandbox_ends_its_processes_and_removes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that runs is ended when its sandbox is closed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Sandbox() as sandbox:
+        begun = tmp_path / "begun"
+        calls = [["true"], [f"touch {begun}; sleep 60"]]
+        outcomes = sandbox.map("os:system", calls)
+        next(outcomes)
+        while not begun.exists():
+            time.sleep(0.01)
+        started = family()
+    begun.unlink()
+
+    assert len(started) >= 3
+    assert psutil.wait_procs(started, timeout=0)[1] == []
+    assert [*tmp_path.iterdir()] == []
+    with pytest.raises(OSError, match="the process that grades has ended"):
+        next(outcomes)
+
+
+def test_a_sandbox_keeps_no_process_of_a_call_that_has_ended() -> None:
+    """A sandbox that has ended a call is left with its server alone."""
+    with Sandbox() as sandbox:
+        sandbox.call("time:sleep", [0])
+        (server, *others) = family()
+
+        assert psutil.wait_procs(others, timeout=30)[1] == []
+        assert server.is_running()
+
+
+def test_outcomes_come_in_the_order_of_the_calls() -> None:
+    """Sandbox.map() keeps the order, however long each call takes."""
+    calls = [["sleep 0.2"], ["true"], ["kill $PPID"], ["true"]]
+    with Sandbox() as sandbox:
+        outcomes = list(sandbox.map("os:system", calls))
+
+    assert [outcome.ending for outcome in outcomes] == [
+        "returned",
+        "returned",
+        "died of SIGTERM",
+        "returned",
+    ]
+
+
+def test_what_a_job_writes_to_its_supervisor_does_not_stop_it() -> None:
+    """A line that is not a result is refused, and no more is awaited."""
+    with Sandbox() as sandbox:
+        outcome = sandbox.call(
+            "os:system", ["echo no result >&3; sleep 60"], seconds=2
+        )
+
+    assert outcome.value is None
+
+
+def test_a_file_called_jax_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file jax.py beside an attempt is not imported in place of jax."""
+    for name in ("jax.py", "flax.py", "numpy.py", "json.py"):
+        (tmp_path / name).write_text(
+            "raise RuntimeError('not the real one')"
+        )
+    path = attempt_files.start(NAME, tmp_path)
+    path.write_text(attempt_files.solution(NAME))
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    with Sandbox() as sandbox:
+        verdict = grade(sandbox, path)
+
+    assert verdict.status == "right", verdict
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_environment_of_the_reader_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices, dtypes and warnings are as the checks need them."""
+    for name, value in {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=3",
+        "JAX_PLATFORMS": "cuda",
+        "JAX_ENABLE_X64": "1",
+        "JAX_NUM_CPU_DEVICES": "1",
+        "JAX_DISABLE_JIT": "1",
+        "NNX_GRAPH_MODE": "false",
+        "PYTHONWARNINGS": "error",
+        "PYTHONOPTIMIZE": "2",
+    }.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / f"{NAME}.py"
+    path.write_text(attempt_files.solution(NAME))
+    with Sandbox() as sandbox:
+        verdict = grade(sandbox, path)
+
+    assert verdict.status == "right", verdict
+
+
+def test_a_large_cache_is_emptied(tmp_path: Path) -> None:
+    """empty_if_larger() removes compiled programs, and nothing else."""
+    for name in ("a-cache", "b-cache", "c"):
+        (tmp_path / name).write_bytes(b"1234")
+    empty_if_larger(tmp_path, 8)
+    kept = len([*tmp_path.iterdir()])
+    empty_if_larger(tmp_path, 7)
+
+    assert kept == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]

@@ -1,0 +1,190 @@
+"""What layout() reports of trees and Modules."""
+
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from hypothesis import given
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from strategies import MESHES, TREES, Pair, placed
+
+from shardbook import layout
+
+MODEL = MESHES[0]
+
+
+class Tied(nnx.Module):
+    """A Module that holds a layer twice, and itself."""
+
+    def __init__(self) -> None:
+        self.first = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+        self.second = self.first
+        self.me = self
+
+
+class Everything(nnx.Module):
+    """A Module with a list of layers, a key, a counter and an array."""
+
+    def __init__(self) -> None:
+        rngs = nnx.Rngs(0)
+        self.layers = nnx.List([nnx.Linear(2, 3, rngs=rngs)])
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.bare = nnx.data(jnp.ones(3))
+
+
+BIASED = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+
+
+@given(placed())
+def test_layout_agrees_with_jax(array: jax.ShapeDtypeStruct) -> None:
+    """layout() gives the shapes, devices and bytes that JAX gives."""
+    (leaf,) = layout(array)
+    shard = array.sharding.shard_shape(array.shape)
+    each = int(np.prod(shard)) * array.dtype.itemsize
+
+    assert leaf.shape == array.shape
+    assert leaf.dtype == array.dtype.name
+    assert leaf.shard_shape == shard
+    assert set(leaf.devices) == array.sharding.device_set
+    assert leaf.bytes_per_device == each
+    assert leaf.bytes == 8 * each
+    assert eval(leaf.spec) == array.sharding.spec
+    assert not leaf.spec.endswith(",)")
+
+
+@given(TREES)
+def test_layout_has_a_row_for_each_array(pair: Pair) -> None:
+    """layout() names arrays as JAX does, and counts their buffers."""
+    tree, plain = pair
+    table = layout(tree)
+    leaves = jax.tree_util.tree_leaves_with_path(plain)
+    held: Counter[jax.Device] = Counter()
+    for _, array in leaves:
+        for shard in array.addressable_shards:
+            held[shard.device] += shard.data.nbytes
+
+    assert [(leaf.path, leaf.shape, leaf.sharding) for leaf in table] == [
+        (
+            jax.tree_util.keystr(path, simple=True, separator="."),
+            array.shape,
+            array.sharding,
+        )
+        for path, array in leaves
+    ]
+    assert table.bytes_on == held
+    assert table.bytes == held.total()
+
+
+def test_bytes_of_each_device() -> None:
+    """layout() adds up by device, and gives the most that one holds."""
+    on_all = jax.device_put(jnp.ones(8), NamedSharding(MODEL, P()))
+    table = layout({"all": on_all, "one": jnp.ones(4)})
+
+    assert table.bytes_on[jax.devices()[0]] == 48
+    assert table.bytes_on[jax.devices()[7]] == 32
+    assert table.bytes_per_device == 48
+    assert table.bytes == 48 + 7 * 32
+    assert "at most 48" in repr(table)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (Tied(), ["first.bias", "first.kernel"]),
+        ([Tied(), 1], ["0.first.bias", "0.first.kernel", "1"]),
+        (
+            Everything(),
+            [
+                "bare",
+                "dropout.rngs.count",
+                "dropout.rngs.key",
+                "layers.0.bias",
+                "layers.0.kernel",
+            ],
+        ),
+        (Everything().layers[0].kernel, [""]),
+        (
+            {"again": BIASED.bias, "model": BIASED},
+            ["again", "model.kernel"],
+        ),
+    ],
+)
+def test_paths_in_a_module(tree: Any, expected: list[str]) -> None:
+    """layout() reports each Variable once, and bare arrays too."""
+    assert [leaf.path for leaf in layout(tree)] == expected
+
+
+def test_a_key_and_an_optimizer() -> None:
+    """layout() reports a key with its bytes, and optimizer state."""
+    model = Everything()
+    optimizer = nnx.Optimizer(model, optax.sgd(0.1, 0.9), wrt=nnx.Param)
+    momentum = "opt_state.0.trace.layers.0.kernel"
+    key = layout(model)[2]
+
+    assert (key.dtype, key.shape, key.bytes) == ("key<fry>", (), 8)
+    assert momentum in {leaf.path for leaf in layout(optimizer)}
+
+
+def test_an_unreduced_sum() -> None:
+    """layout() shows in a spec that devices hold the parts of a sum."""
+    mesh = jax.make_mesh((8,), ("model",), (AxisType.Explicit,))
+    x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("model")))
+    total = NamedSharding(mesh, P(unreduced={"model"}))
+    with jax.set_mesh(mesh):
+        (leaf,) = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
+
+    assert leaf.spec == "P(unreduced={'model'})"
+    assert leaf.bytes == 8 * 4
+
+
+def test_what_is_on_no_device() -> None:
+    """layout() counts no bytes for NumPy, numbers and abstract shapes."""
+    abstract = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    table = layout({"abstract": abstract, "host": np.ones(3), "number": 1})
+
+    assert [leaf.spec for leaf in table] == ["not on a device"] * 3
+    assert [leaf.shard_shape for leaf in table] == [None] * 3
+    assert table.bytes == table.bytes_per_device == 0
+    assert table.bytes_on == {}
+    assert repr(layout({})).splitlines()[1].startswith("0 devices")
+
+
+def test_the_table_as_html() -> None:
+    """A TreeLayout is an HTML table in which names are escaped."""
+    page = layout({"<b>": jnp.ones(2)})._repr_html_()
+
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    assert page.count('<th scope="col">') == 6
+    assert page.count("<tr>") == 3
+
+
+@pytest.mark.parametrize("leaf", ["words", P("model"), object()])
+def test_a_leaf_that_is_not_an_array(leaf: object) -> None:
+    """layout() refuses it, with its path and type."""
+    message = f"the leaf at 'here' is a {type(leaf).__name__}"
+
+    with pytest.raises(TypeError, match=message):
+        layout({"here": leaf})
+
+
+def test_a_traced_array() -> None:
+    """layout() refuses an array inside of jit."""
+    with pytest.raises(TypeError, match="'bias' is being traced"):
+        jax.jit(lambda model: layout(model).bytes)(BIASED)
+
+
+def test_a_sharding_that_does_not_divide_the_shape() -> None:
+    """layout() passes on JAX's error, with the path of the array."""
+    sharding = NamedSharding(MODEL, P("model"))
+    ten = jax.ShapeDtypeStruct((10,), jnp.float32, sharding=sharding)
+
+    with pytest.raises(ValueError, match="dimension size is 10") as caught:
+        layout({"ten": ten})
+
+    assert caught.value.__notes__ == ["This is the array at 'ten'."]

@@ -1,0 +1,90 @@
+"""A book is not built unless every page of it ran, and is true."""
+
+from pathlib import Path
+
+import pytest
+from building import FRONT, GOOD, cell
+from conftest import Build
+
+from shardbook_site.cells import executed_pages
+
+# A page, and what the build must say about it. What takes a kernel is in
+# test_nox.py.
+WRONG = {
+    "raises": (
+        GOOD + cell("1 / 0"),
+        "Executing notebook failed: CellExecutionError",
+    ),
+    "no_cell": (FRONT, "no cell was executed"),
+    "no_front_matter": ("# Title\n", "no cell was executed"),
+    "switched_off": (
+        GOOD.replace("execution_timeout: 10", "execution_mode: 'off'"),
+        "no cell was executed",
+    ),
+    "no_stamp": (
+        FRONT + cell("1"),
+        'code cell 1 must print "jax VERSION, flax VERSION, N devices"',
+    ),
+    "broken_link": (GOOD + "\n[there](nowhere.md)\n", "nowhere.md"),
+    "broken_anchor": (GOOD + "\n[there](#nowhere)\n", "nowhere"),
+    "broken_reference": (
+        GOOD + "\n{func}`jax.no_such_function`\n",
+        "jax.no_such_function",
+    ),
+}
+OTHER_VERSIONS = FRONT + cell("print('jax 0.0.0, flax 0.0.0, 8 devices')")
+
+
+@pytest.fixture(scope="module")
+def failed(build_here: Build) -> tuple[str, Path]:
+    """The warnings and the output of one build of all the wrong pages."""
+    pages = {name: page for name, (page, _) in WRONG.items()}
+    return build_here({**pages, "other_versions": OTHER_VERSIONS})
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_page_is_named(failed: tuple[str, Path], name: str) -> None:
+    """A warning says which page is wrong, and how."""
+    found = [
+        line
+        for line in failed[0].splitlines()
+        if f"docs/{name}.md" in line and "WARNING" in line
+    ]
+
+    assert any(WRONG[name][1] in line for line in found), found
+
+
+def test_pages_that_ran_on_different_versions(
+    failed: tuple[str, Path],
+) -> None:
+    """A warning names the versions where there is more than one pair."""
+    assert "pages ran on different versions" in failed[0]
+    assert "('0.0.0', '0.0.0', '8')" in failed[0]
+
+
+def test_a_page_of_a_failed_build_says_so(
+    failed: tuple[str, Path],
+) -> None:
+    """The footer of every page says that the build failed."""
+    page = (failed[1] / "leaf.html").read_text("utf-8")
+
+    assert "do not trust this page" in page
+
+
+def test_a_good_page_says_what_it_ran_on(build_here: Build) -> None:
+    """The footer counts the cells and names versions and devices."""
+    warnings, output = build_here({"page": GOOD + cell("print(2)")})
+    page = (output / "page.html").read_text("utf-8")
+
+    assert warnings == ""
+    assert "The book's 6 cells ran on 8 CPU devices, with jax " in page
+
+
+def test_pages_of_a_build_are_not_executed_pages(tmp_path: Path) -> None:
+    """executed_pages leaves out what a build has copied to _build."""
+    (tmp_path / "_build").mkdir()
+    for name in ("page.md", "_build/page.md"):
+        (tmp_path / name).write_text(GOOD, "utf-8")
+    (tmp_path / "plain.md").write_text("# Title\n", "utf-8")
+
+    assert executed_pages(tmp_path) == [tmp_path / "page.md"]
