@@ -1,9 +1,7 @@
 """Every task of this repository: ``nox -l`` lists them."""
 
 import argparse
-import errno
-import time
-from contextlib import suppress
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,8 +16,12 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
 # As many files at a time as there are cores.
 PYTEST = ("python", "-m", "pytest", "-n", "auto", "--dist", "loadfile")
-# Where a number of devices may make a difference.
-ON_TWO = ("tests/attempts/test_attempts.py", "tests/problems")
+# Where a number of devices may make a difference, beside the usual eight.
+FEWER_DEVICES = (
+    ("1", "tests/problems"),
+    ("2", "tests/problems", "tests/grading/test_attempts.py"),
+    ("4", "tests/problems"),
+)
 SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
@@ -53,16 +55,20 @@ def docs(session: nox.Session) -> None:
     options = parser.parse_args(session.posargs)
     if options.serve:
         install(session, "serve")
-        live = (
-            # It adds a script to the pages, to load them again.
-            *("-D", "content_security_policy=0"),
-            *("-d", f"{BUILD / 'doctrees'}", "--open-browser"),
-            *("--watch", "src", "--watch", "conf.py"),
-            *("--re-ignore", r"/(_build|__pycache__)/"),
-        )
         session.run(
-            *("python", "docs/_extensions/kernels.py", "sphinx-autobuild"),
-            *(*SPHINX, *live, "-b", "html", "docs", options.out),
+            "sphinx-autobuild",
+            *SPHINX,
+            "-d",
+            str(BUILD / "doctrees"),
+            "--open-browser",
+            "--watch",
+            "src",
+            "--watch",
+            "conf.py",
+            "--re-ignore",
+            r"/(_build|__pycache__)/",
+            "docs",
+            options.out,
         )
         return
     install(session, "docs")
@@ -82,27 +88,16 @@ def build(session: nox.Session, target: Path) -> None:
         ignore_cleanup_errors=True,
     ) as folder:
         draft = Path(folder, "html")
-        sphinx = (
-            *("python", "-m", "sphinx", *SPHINX, "-W"),
-            *("-d", f"{folder}/doctrees", "docs", str(draft)),
-        )
-        session.run(*sphinx, "-b", "html", "--keep-going")
+        doctrees = f"{folder}/doctrees"
+        sphinx = ("python", "-m", "sphinx", *SPHINX, "-W", "-d", doctrees)
+        session.run(*sphinx, "-b", "html", "docs", str(draft))
         # From what was read just now: no cell runs again.
-        session.run(*sphinx, "-b", "markdown", silent=True)
-        publish(draft, target)
+        markdown = (*sphinx, "-b", "markdown", "docs", str(draft))
+        session.run(*markdown, silent=True)
+        if target.exists():
+            shutil.rmtree(target)
+        draft.rename(target)
     session.log(f"Open {target / 'index.html'}")
-
-
-def publish(draft: Path, target: Path) -> None:
-    """Put a folder in the place of another, even if others do so too."""
-    while draft.exists():
-        with suppress(FileNotFoundError):
-            target.rename(draft.with_name(f"old-{time.monotonic_ns()}"))
-        try:
-            draft.rename(target)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
 
 
 @nox.session
@@ -110,6 +105,45 @@ def tests(session: nox.Session) -> None:
     """Run the tests; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")
     session.run(*PYTEST, *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Run the tests and measure what they cover; twice the time."""
+    install(session, "tests")
+    session.run(*PYTEST, "--cov", *session.posargs)
+
+
+@nox.session
+def new(session: nox.Session) -> None:
+    """Write the files of a new problem: "-- NAME"."""
+    session.run("python", "tests/scaffold.py", *session.posargs)
+
+
+@nox.session
+def problem(session: nox.Session) -> None:
+    """Check one problem whole, up to what to write next: "-- NAME"."""
+    files = sorted(Path("src/shardbook/problems").glob("[a-z]*.py"))
+    names = [file.stem for file in files]
+    name = " ".join(session.posargs)
+    if name not in names:
+        session.error(
+            f"Unknown problem {name!r}. Choose one of: {', '.join(names)}. "
+            "To begin another: nox -s new -- NAME"
+        )
+    install(session, "tests")
+    first = ("python", "-m", "pytest", "-qx", "--no-showlocals")
+    for devices in ("8", "1", "2"):
+        file = f"tests/problems/test_{name}.py"
+        session.run(*first, "--tb", "short", "--devices", devices, file)
+    for devices in ("8", "2"):
+        file = "tests/grading/test_attempts.py"
+        session.run(
+            *first, "--tb", "line", "--devices", devices, "-k", name, file
+        )
+    file = "tests/site/test_shape.py"
+    session.run(*first, "--tb", "short", "-k", name, file)
+    session.run("python", "tests/site/one_page.py", name)
 
 
 @nox.session
@@ -180,7 +214,8 @@ def matrix(session: nox.Session, versions: str) -> None:
     build(session, html)
     output = session.run(*PYTEST, "-q", silent=True)
     passed = output.strip().splitlines()[-1].split(" in ")[0]
-    session.run(*PYTEST, "-q", "--devices", "2", *ON_TWO, silent=True)
+    for arguments in FEWER_DEVICES:
+        session.run(*PYTEST, "-q", "--devices", *arguments, silent=True)
     session.run(*note, str(html), passed)
 
 
@@ -190,9 +225,19 @@ def linkcheck(session: nox.Session) -> None:
     install(session, "docs")
     out = session.create_tmp()
     session.run(
-        *("python", "-m", "sphinx", *SPHINX, "-b", "linkcheck", "-W"),
-        *("--keep-going", "-D", "nb_execution_mode=off"),
-        *("-d", f"{out}/doctrees", "docs", f"{out}/links"),
+        "python",
+        "-m",
+        "sphinx",
+        *SPHINX,
+        "-W",
+        "-b",
+        "linkcheck",
+        "-D",
+        "nb_execution_mode=off",
+        "-d",
+        f"{out}/doctrees",
+        "docs",
+        f"{out}/links",
     )
 
 
@@ -207,16 +252,15 @@ def audit(session: nox.Session) -> None:
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Count the slips that something catches; half an hour."""
+    """Count the slips that something catches; "-- --help"."""
     install(session, "tests")
     session.run("python", "tests/mutation", *session.posargs)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and configuration; "-- --fix" mends what it can."""
-    groups = nox.project.dependency_groups(PROJECT, "lint")
-    session.install(*groups)
+    """Check style, types and configuration; "-- --fix" fixes style."""
+    install(session, "lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
     session.run("ruff", "format", *([] if fix else ["--check"]))
@@ -225,3 +269,4 @@ def lint(session: nox.Session) -> None:
         "--builtin-schema=vendor.readthedocs",
         ".readthedocs.yaml",
     )
+    session.run("mypy")

@@ -12,8 +12,8 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-import building
-import grading
+import build_times
+import check_times
 
 NOTE = Path(__file__).with_name("last_run.txt")
 
@@ -33,7 +33,7 @@ with redirect_stdout(Both()) as printed:
     python = f"Python {platform.python_version()}"
     print(date.today(), python, *versions, sep=", ", end=", ")
     print(f"{os.cpu_count()} cores\n")
-    grading.main()
+    check_times.main()
     print()
-    building.main()
+    build_times.main()
 NOTE.write_text(printed.getvalue(), "utf-8")

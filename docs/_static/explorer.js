@@ -1,14 +1,14 @@
 // The layout explorer: which device holds which slice of an array.
-// The tests compare its answers with JAX, its pictures with shardbook.draw.
+// The tests compare its answers with JAX, its slices with shardbook.draw.
 (() => {
 "use strict";
 
-const COLOURS = [
+const COLORS = [
   "#8ecae6", "#ffc85c", "#a3d398", "#f7a8b8",
   "#bfaeea", "#76d7c4", "#f6a57b", "#d9d671",
 ];
 
-// A choice has no answer; "jax" is what JAX raises, if it comes so far.
+// Refuse a choice; "jax" is what JAX raises, where it would get so far.
 const fail = (message, jax = "") => {
   throw Object.assign(new Error(message), { jax });
 };
@@ -84,7 +84,7 @@ function refuse(shape, sizes, spec) {
   const used = spec.flat();
   const twice = used.find((name, i) => used.indexOf(name) < i);
   if (twice) {
-    fail(`“${twice}” stands twice: a mesh axis cuts only once.`,
+    fail(`“${twice}” stands twice: a mesh axis shards one axis only.`,
       `DuplicateSpecError: … has duplicate entries for \`${twice}\``);
   }
   const unknown = used.find((name) => !sizes.has(name));
@@ -156,7 +156,8 @@ function slices(regions) {
     return a[axis][0] - b[axis][0];
   });
   parts.forEach((part, number) => {
-    part.colour = COLOURS[number % COLOURS.length];
+    part.number = number;
+    part.color = COLORS[number % COLORS.length];
   });
   return { parts, holds };
 }
@@ -243,7 +244,7 @@ print(${name}.shard_shape(${tuple(shape)}))
   }).join("");
 }
 
-// --- Pictures, as shardbook.draw makes them ---
+// --- Pictures ---
 
 function ranges(ids) {
   const runs = [];
@@ -278,93 +279,61 @@ function rowsAndColumns({ shape, shardShape }) {
   return [other ? cut : axes.slice(-2, -1), last];
 }
 
-// How the array lies on paper, from 0 to 1, and where on it a slice is.
-function onPaper(layout) {
+// The blocks of the rows and of the columns: a cell for each slice, in the
+// order of the array. A side is long enough to write in each cell.
+function cells(layout) {
   const { shape, shardShape } = layout;
   const both = rowsAndColumns(layout);
-  const area = (axes) => product(axes.map((axis) => shape[axis]));
-  const blocks = shape.map((size, axis) =>
-    size / shardShape[axis] || 1);
-  const sides = both.map((axes) => Math.min(1, Math.max(
-    area(axes) / Math.max(...both.map(area), 1), 0.4,
-    product(axes.map((axis) => blocks[axis])) / 14)));
-  const box = ({ region }) => {
-    const [[top, height], [left, width]] = both.map((axes, side) => {
-      let [place, all] = [0, 1];
-      for (const axis of axes) {
-        const [start, stop] = region[axis];
-        place = place * blocks[axis] + start / (stop - start || 1);
-        all *= blocks[axis];
-      }
-      return [place / all * sides[side], sides[side] / all];
-    });
-    return [left, top, width, height];
-  };
-  return { both, height: sides[0], width: sides[1], box };
+  const [rows, columns] = both.map((axes) =>
+    product(axes.map((axis) => shape[axis] / shardShape[axis] || 1)));
+  const [high, wide] = both.map((axes) =>
+    product(axes.map((axis) => shape[axis])));
+  const [height, width] = [[high, rows], [wide, columns]].map(
+    ([size, blocks]) => Math.min(1, Math.max(
+      size / Math.max(high, wide, 1), 0.4, blocks / 14)));
+  return { both, rows, columns, height, width };
 }
 
-const rect = (box, x, y, scale, fill = "none", stroke = "currentColor") => {
-  const at = box.map((n, i) => (n * scale + [x, y, 0, 0][i]).toFixed(1));
-  return `<rect x="${at[0]}" y="${at[1]}" width="${at[2]}" ` +
-    `height="${at[3]}" fill="${fill}" stroke="${stroke}"/>`;
-};
-const text = (x, y, words, more = "") => `<text x="${x.toFixed(1)}" ` +
-  `y="${y.toFixed(1)}" text-anchor="middle"${more}>${words}</text>`;
-const svg = (wide, high, ...parts) => {
-  const [width, height] = [wide.toFixed(0), high.toFixed(0)];
-  return '<svg xmlns="http://www.w3.org/2000/svg" ' +
-    `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
-    'font-family="ui-monospace, monospace" font-size="12" ' +
-    `fill="currentColor">${parts.join("")}</svg>`;
+const grid = ({ rows, columns, height, width }, scale, inner) =>
+  `<div class="explorer-grid" style="grid-template: repeat(${rows}, 1fr) / ` +
+  `repeat(${columns}, 1fr); height: ${height * scale}px; ` +
+  `width: ${width * scale}px">${inner}</div>`;
+
+const slice = ({ columns }, { number, color }, words) => {
+  const [row, column] = [Math.floor(number / columns), number % columns];
+  return `<span style="grid-area: ${row + 1} / ${column + 1}; ` +
+    `background: ${color}">${words}</span>`;
 };
 
+// What runs across stands above a picture, what runs down to its left.
+const framed = (across, down, picture) => `<div class="explorer-frame">` +
+  `<span></span><span>${across}</span><span>${down}</span>${picture}</div>`;
+
 function arrayPicture(layout) {
-  const paper = onPaper(layout);
-  const [scale, top] = [240, 24];
-  const [rows, columns] = paper.both.map((axes) =>
+  const scale = 240;
+  const paper = cells(layout);
+  const [down, across] = paper.both.map((axes) =>
     axes.map((axis) => sizesText(layout)[axis]).join(" × "));
-  const left = paper.both[0].length ? 7.5 * rows.length + 12 : 2;
-  const slices = layout.parts.map((part) => {
-    const box = paper.box(part);
-    const [x, y, width, height] = box.map((number) => number * scale);
+  const room = paper.width * scale / paper.columns / 7.5;
+  return framed(across, down, grid(paper, scale, layout.parts.map((part) => {
     const { length } = part.devices;
-    let words = ranges(part.devices);
-    if (7.5 * words.length > width) words = length > 1 ? `×${length}` : "";
-    return rect(box, left, top, scale, part.colour) + text(
-      left + x + width / 2, top + y + height / 2 + 4, words,
-      ' fill="#16181d"');
-  });
-  const [width, height] = [paper.width * scale, paper.height * scale];
-  return svg(left + width + 2, top + height + 2, ...slices,
-    text(left + width / 2, top - 9, columns),
-    text(left / 2 - 4, top + height / 2 + 4, rows));
+    const words = ranges(part.devices);
+    const short = length > 1 ? `×${length}` : "";
+    return slice(paper, part, words.length > room ? short : words);
+  }).join("")));
 }
 
 function devicesPicture(layout) {
-  const { mesh, places, holds } = layout;
-  const paper = onPaper(layout);
+  const { mesh, holds } = layout;
+  const paper = cells(layout);
   const names = mesh.map((axis) => axis.join("="));
-  const [down, across] = [names.slice(0, -1).join(" "), names.at(-1)];
-  const columns = Math.min(mesh[1] ? mesh.at(-1)[1] : 8, places.length);
-  const rows = Math.ceil(places.length / columns);
-  const [side, gap] = columns > 4 ? [36, 6] : [44, 12];
-  const left = down ? 8 * down.length + 10 : 2;
-  const high = side * paper.height;
-  const [top, wide, pitch] = [24, side + gap, high + gap + 16];
-  const whole = [0, 0, paper.width, paper.height];
-  const tiles = places.map((_, device) => {
-    const x = left + device % columns * wide;
-    const y = top + Math.floor(device / columns) * pitch;
-    const inset = x + side * (1 - paper.width) / 2;
-    const { colour } = holds[device];
-    return rect(paper.box(holds[device]), inset, y, side, colour, colour) +
-      rect(whole, inset, y, side) +
-      text(x + side / 2, y + high + 13, device);
-  });
-  const middle = top + rows * pitch / 2;
-  return svg(left + columns * wide - gap + 2, top + rows * pitch,
-    text(left + columns * wide / 2 - gap / 2, 15, across),
-    down ? text(left / 2 - 4, middle, down) : "", ...tiles);
+  const columns = Math.min(mesh[1] ? mesh.at(-1)[1] : 8, holds.length);
+  const scale = columns > 4 ? 36 : 44;
+  const tiles = holds.map((part, device) =>
+    `<div>${grid(paper, scale, slice(paper, part, ""))}${device}</div>`);
+  return framed(names.at(-1), names.slice(0, -1).join(" "),
+    `<div class="explorer-devices" style="grid-template-columns: ` +
+    `repeat(${columns}, minmax(0, auto))">${tiles.join("")}</div>`);
 }
 
 // --- The page ---
@@ -386,10 +355,10 @@ const row = (tag, cells) => `<tr>${cells.map((cell) =>
 function table(layouts) {
   const { mesh, places, shape } = layouts[0];
   const received = layouts[1] ? move(...layouts).received : [];
-  const held = ({ region, colour }) => {
+  const held = ({ region, color }) => {
     const spans = region.map(([start, stop], axis) =>
       stop - start === shape[axis] ? ":" : `${start}:${stop}`);
-    return `<svg><rect width="99" height="99" fill="${colour}"/></svg>[${
+    return `<i style="background: ${color}"></i>[${
       spans.join(", ") || "..."}]`;
   };
   const heads = ["device", ...mesh.map(([name]) => name), "holds"];
@@ -511,8 +480,7 @@ function start(root) {
 }
 
 window.shardbook = { explorer: {
-  parseShape, parseMesh, parseSpec, layOut, move, arrayPicture,
-  devicesPicture, label,
+  parseShape, parseMesh, parseSpec, layOut, move, label,
 } };
 document.querySelectorAll(".shardbook-explorer").forEach(start);
 })();

@@ -14,13 +14,11 @@ import tempfile
 from contextlib import chdir
 from pathlib import Path
 
+from timing import medians, seconds
+
+from shardbook_site.cells import executed_pages
+
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "docs" / "_extensions"))
-
-from cells import executed_pages  # noqa: E402
-from kernels import kept  # noqa: E402
-from turns import medians, seconds  # noqa: E402
-
 PAGES = 30
 # How often a page is edited.
 EDITS = 5
@@ -29,9 +27,8 @@ LARGEST = "problems/tree_mode_shard_map.md"
 # Makes the cells of pages run in one process, a namespace for each page.
 CELLS = """
 import os, sys, warnings, jax
+from shardbook_site.cells import CELL
 os.chdir("docs")
-sys.path.append("_extensions")
-from cells import CELL
 warnings.simplefilter("ignore")
 for page in sys.argv[1:]:
     names = {"__name__": "__main__"}
@@ -43,24 +40,19 @@ for page in sys.argv[1:]:
 
 def sphinx(*options: str) -> tuple[str, ...]:
     """Give the command that builds the book."""
-    return (
-        *(sys.executable, "-m", "sphinx", "-b", "html", "-c", "."),
-        *("-d", "_build/doctrees", "-j", "auto", *options),
-        *("docs", "_build/html"),
-    )
+    command = f"{sys.executable} -m sphinx -b html -c . -j auto"
+    folders = "-d _build/doctrees docs _build/html"
+    return (*command.split(), *options, *folders.split())
 
 
-def measure(
-    rounds: int, pages: list[str], environment: dict[str, str]
-) -> dict[str, float]:
+def measure(rounds: int, pages: list[str]) -> dict[str, float]:
     """Build the book in the folder that we are in, and again, edited."""
     one = Path("docs", LARGEST)
 
     def edit() -> float:
         one.write_text(one.read_text("utf-8") + "\nOne more line.\n")
         # As "nox -s docs -- --serve" builds it.
-        serve = sphinx("-D", "content_security_policy=0")
-        return seconds(*serve, environment=environment)
+        return seconds(*sphinx())
 
     cells = (sys.executable, "-W", "ignore", "-c", CELLS)
     builds = medians(
@@ -68,10 +60,7 @@ def measure(
         {
             "cells": lambda: seconds(*cells, *pages),
             "no execution": lambda: seconds(
-                *sphinx("-E", "-D", "nb_execution_mode=off"), well=False
-            ),
-            "plain kernels": lambda: seconds(
-                *sphinx("-E", "-D", "kernels_warm=0")
+                *sphinx("-E", "-D", "nb_execution_mode=off")
             ),
             "book": lambda: seconds(*sphinx("-E")),
         },
@@ -128,15 +117,14 @@ def compare() -> None:
         for page in executed_pages(Path("docs"))
     ]
     print(
-        f"{'pages':>5} {'seconds':>8} {'of least':>9} {'plain':>6}"
+        f"{'pages':>5} {'seconds':>8} {'of least':>9}"
         f" {'one page more':>14} {'per page':>9}"
     )
     before = None
     # Thirty pages take their time: one round.
     for make, rounds in ((list, 3), (thirty, 1)):
         book = make(pages)
-        with kept() as environment:
-            found = measure(rounds, book, environment)
+        found = measure(rounds, book)
         least = found["no execution"] + found["cells"]
         more = found["one page"] - found["its cells"]
         per_page = ""
@@ -148,7 +136,6 @@ def compare() -> None:
         print(
             f"{len(book):>5} {found['book']:>8.1f}"
             f" {found['book'] / least:>9.2f}"
-            f" {found['plain kernels'] / least:>6.2f}"
             f" {more:>+12.1f} s {per_page:>9}",
             flush=True,
         )

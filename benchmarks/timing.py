@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 def seconds(
     *command: str,
-    well: bool = True,
     environment: dict[str, str] | None = None,
 ) -> float:
-    """Run a command in silence, and time it; it must end well, or badly."""
+    """Run a command in silence, and time it; it must succeed."""
     start = time.perf_counter()
     result = subprocess.run(
         command,
@@ -21,7 +20,7 @@ def seconds(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    if (result.returncode == 0) != well:
+    if result.returncode:
         sys.exit(result.stdout)
     return time.perf_counter() - start
 

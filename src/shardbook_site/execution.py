@@ -1,0 +1,189 @@
+"""Fail the build unless every page ran, and say on each what it ran on.
+
+MyST-NB warns of a cell that raises or hangs, with its traceback.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from docutils import nodes
+from jupyter_cache.executors import utils as executors
+from myst_nb.sphinx_ import NbMetadataCollector
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from traitlets.config import Config
+
+LOGGER = logging.getLogger(__name__)
+Cell = dict[str, Any]
+# What the first cell of a page prints.
+STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
+
+
+class KernelDiedError(CellTimeoutError):
+    """A cell ended its kernel: reported as a cell that hangs is."""
+
+
+def allow_interrupt(cell: Any, cell_index: int) -> None:
+    """Let Ctrl-C end the process, before a cell runs.
+
+    nbclient would take it for a kernel that died, and Sphinx's reader would
+    wait forever to send the page to a process that has ended.
+    """
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+
+def execute(*args: Any, **kwargs: Any) -> Any:
+    """Execute a notebook as nbclient does, with some changes.
+
+    A kernel that dies no longer ends the build without naming the page.
+    Kernels listen on sockets in a folder of their own: those that start at
+    the same time now and then chose the same network port. And what a cell
+    prints is one output, in however many parts it came (nb_merge_streams
+    would end each part with a new line).
+    """
+    with TemporaryDirectory(prefix="shardbook-") as folder:
+        manager = {"connection_file": str(Path(folder, "kernel.json"))}
+        if os.name == "posix":
+            manager["transport"] = "ipc"
+            kwargs["on_cell_start"] = allow_interrupt
+        kwargs["config"] = Config(KernelManager=manager)
+        try:
+            return _execute(*args, coalesce_streams=True, **kwargs)
+        except DeadKernelError as error:
+            raise KernelDiedError(f"a cell ended it: {error}") from error
+
+
+_execute, executors.executenb = executors.executenb, execute
+
+
+def text_of(output: dict[str, Any]) -> str:
+    """Return what was printed; a notebook may have it line by line."""
+    return "".join(output.get("text", ""))
+
+
+def notebook_of(app: Sphinx, name: str) -> Path:
+    """Return the file to which MyST-NB writes an executed page."""
+    return Path(app.outdir).parent / "jupyter_execute" / f"{name}.ipynb"
+
+
+def code_cells(app: Sphinx, name: str) -> list[Cell]:
+    """Read the code cells of a page, with their outputs."""
+    cells = json.loads(notebook_of(app, name).read_text("utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def stamp_of(cells: list[Cell]) -> tuple[str, ...] | None:
+    """Return the versions of jax and flax and the number of devices."""
+    for output in cells[0]["outputs"] if cells else ():
+        if found := STAMP.search(text_of(output)):
+            return found.groups()
+    return None
+
+
+def complaints(cells: list[Cell]) -> Iterator[str]:
+    """Say what is wrong with the cells of a page and their outputs."""
+    for number, cell in enumerate(cells, 1):
+        for output in cell["outputs"]:
+            if output["output_type"] == "error":
+                yield (
+                    f"code cell {number} raised {output['ename']}, and its "
+                    "tags allow that: use shardbook.raises, which fails "
+                    "if there is no error"
+                )
+            elif output.get("name") == "stderr":
+                yield f"code cell {number} wrote: {text_of(output)}"
+    if not cells:
+        yield (
+            "no cell was executed, so nothing shows that the page is true. "
+            "Does its front matter say 'file_format: mystnb', and has it a "
+            "code cell?"
+        )
+    elif not stamp_of(cells):
+        yield (
+            'code cell 1 must print "jax VERSION, flax VERSION, N devices"'
+        )
+
+
+class Execution:
+    """What the pages of a build ran on."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.footer = ""
+
+    def check(self, app: Sphinx, env: BuildEnvironment) -> list[str]:
+        """Warn of each page that is not true, and make the footer.
+
+        Returns:
+            All pages: each shows what all of them ran on, so all are
+            written again when one has changed.
+        """
+        pages = sorted(env.found_docs)
+        self.footer = "Not every cell ran well: do not trust this page."
+        if app.config.nb_execution_mode == "off":
+            return pages
+        count = 0
+        stamps: set[tuple[str, ...]] = set()
+        well = True
+        for name in pages:
+            run = NbMetadataCollector.get_exec_data(env, name)
+            cells = code_cells(app, name) if run else []
+            if not cells and fnmatch(name, app.config.execution_exempt):
+                continue
+            wrong = list(complaints(cells))
+            # MyST-NB has warned of an error.
+            failed = run and run["error"]
+            if wrong and not failed:
+                LOGGER.warning("%s", "\n".join(wrong), location=name)
+            if stamp := stamp_of(cells):
+                stamps.add(stamp)
+            well = well and not wrong and not failed
+            count += len(cells)
+        if len(stamps) > 1:
+            LOGGER.warning("pages ran on different versions: %s", stamps)
+        elif well and stamps:
+            ((jax, flax, devices),) = stamps
+            self.footer = (
+                f"The book's {count} cells ran on {devices} CPU devices, "
+                f"with jax {jax} and flax {flax}."
+            )
+        return pages
+
+    def add_footer(
+        self,
+        app: Sphinx,
+        pagename: str,
+        templatename: str,
+        context: dict[str, Any],
+        doctree: nodes.document | None,
+    ) -> None:
+        """Say on each page what the book ran on."""
+        context["theme_extra_footer"] = self.footer
+
+    def report(self, app: Sphinx, exception: Exception | None) -> None:
+        """Say how long the build took, and what it ran on."""
+        if not exception and app.builder.format == "html":
+            seconds = time.monotonic() - self.started
+            count = len(app.env.found_docs)
+            words = f"{count} pages, built in {seconds:.0f} s."
+            LOGGER.info("\n%s\n%s", words, self.footer)
+
+
+def setup(app: Sphinx) -> None:
+    """Check after reading; the state is kept for the rest of the build."""
+    execution = Execution()
+    app.add_config_value("execution_exempt", "", "env", frozenset({str}))
+    app.connect("env-updated", execution.check)
+    app.connect("html-page-context", execution.add_footer)
+    app.connect("build-finished", execution.report)

@@ -1,0 +1,105 @@
+"""Let readers try a shape, a mesh and a spec: the layout explorer."""
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
+import numpy as np
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import shardbook
+from shardbook_site.markup import only_html, only_markdown, render
+
+DTYPES = (
+    "float32",
+    "bfloat16",
+    "float16",
+    "float8_e4m3fn",
+    "float64",
+    "int8",
+    "int32",
+    "int64",
+    "bool",
+    "complex64",
+)
+DEFAULTS = {
+    "shape": "8, 16",
+    "mesh": "data:2, model:4",
+    "spec": 'P(None, "model")',
+    "dtype": "float32",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a device in a mesh; JAX sets up no device for it."""
+
+    id: int
+    process_index: int = 0
+    platform: str = "cpu"
+    device_kind: str = "cpu"
+
+
+class Explorer(SphinxDirective):
+    """An explorer that begins with some shape, mesh and spec.
+
+    With "address", the address of the page keeps what the reader chooses.
+    """
+
+    option_spec: ClassVar = {
+        **dict.fromkeys(DEFAULTS, directives.unchanged_required),
+        "address": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the explorer, and the same choice as a drawing."""
+        choice = {**DEFAULTS, **self.options}
+        try:
+            drawing = shardbook.draw(abstract_array(choice))
+        except (SyntaxError, ValueError) as error:
+            raise self.error(f"not a layout: {error}") from error
+        up = "../" * self.env.docname.count("/")
+        html = render(
+            self.env,
+            "explorer.html",
+            choice=choice,
+            dtypes={name: np.dtype(name).itemsize for name in DTYPES},
+            drawing=drawing._repr_html_(),
+            page=f"{up}explorer.html",
+        )
+        words = nodes.literal_block("", repr(drawing), language="text")
+        return [only_html(html), only_markdown(words)]
+
+
+def abstract_array(choice: dict[str, str]) -> Any:
+    """Lay out an array as an author writes it in the options."""
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    sizes = {}
+    for axis in choice["mesh"].split(","):
+        name, size = axis.split(":")
+        sizes[name.strip()] = int(size)
+    devices = np.array(
+        [Place(number) for number in range(math.prod(sizes.values()))]
+    )
+    mesh = Mesh(devices.reshape(*sizes.values()), tuple(sizes))
+    call = ast.parse(choice["spec"], mode="eval").body
+    if not isinstance(call, ast.Call):
+        raise ValueError(f"{choice['spec']!r} is not a spec, as P('data')")
+    spec = PartitionSpec(*map(ast.literal_eval, call.args))
+    return jax.ShapeDtypeStruct(
+        tuple(map(int, choice["shape"].split(","))),
+        choice["dtype"],
+        sharding=NamedSharding(mesh, spec),
+    )
+
+
+def setup(app: Sphinx) -> None:
+    """Add the directive."""
+    app.add_directive("explorer", Explorer)

@@ -1,0 +1,124 @@
+"""Link terms to the glossary, and types to their documentation."""
+
+import re
+from collections.abc import Iterator
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+# No running text, or closed until the reader opens it.
+APART = (
+    nodes.admonition,
+    nodes.caption,
+    nodes.field_list,
+    nodes.literal,
+    nodes.raw,
+    nodes.reference,
+)
+APART_CLASSES = {"predict-reason", "problem-map"}
+# Annotations name where an object is defined, inventories where it is
+# documented.
+PUBLIC = {
+    "flax.nnx.graphlib.GraphDef": "flax.nnx.GraphDef",
+    "flax.nnx.module.Module": "flax.nnx.Module",
+    "flax.nnx.rnglib.Rngs": "flax.nnx.Rngs",
+    "flax.nnx.statelib.State": "flax.nnx.State",
+    "flax.nnx.variablelib.Variable": "flax.nnx.Variable",
+    "jax.P": "jax.sharding.PartitionSpec",
+    "jax._src.basearray.Array": "jax.Array",
+    "jax._src.mesh.Mesh": "jax.sharding.Mesh",
+    "jax._src.named_sharding.NamedSharding": "jax.sharding.NamedSharding",
+    "jax._src.partition_spec.PartitionSpec": "jax.sharding.PartitionSpec",
+    "jax._src.sharding.Sharding": "jax.sharding.Sharding",
+    "jax.jaxlib._jax.Array": "jax.Array",
+    "jaxlib._jax.Device": "jax.Device",
+}
+
+
+def use_public_name(
+    app: Sphinx,
+    env: BuildEnvironment,
+    node: pending_xref,
+    text: nodes.TextElement,
+) -> None:
+    """Let a reference to a private name lead to the documented one."""
+    target = node.get("reftarget")
+    node["reftarget"] = PUBLIC.get(target, target)
+
+
+def forms(term: str) -> str:
+    """Return a pattern of a term and its plural.
+
+    A small first letter stands for a capital too, at the start of a
+    sentence; a capital stands for itself alone.
+    """
+    start, rest = re.escape(term[0]), re.escape(term[1:])
+    if start.islower():
+        start = f"[{start}{start.upper()}]"
+    return f"{start}{re.sub('is$', '[ie]s', rest)}(?:e?s)?"
+
+
+def is_apart(node: nodes.Element | None) -> bool:
+    """Tell whether a node is within what is no running text."""
+    while node is not None:
+        if isinstance(node, APART) or APART_CLASSES & {*node["classes"]}:
+            return True
+        node = node.parent
+    return False
+
+
+def running_text(tree: nodes.document) -> Iterator[nodes.Text]:
+    """Yield the text of the plain paragraphs of a page, piece by piece."""
+    for paragraph in tree.findall(nodes.paragraph):
+        if paragraph["classes"]:
+            continue
+        in_link = False
+        for text in paragraph.findall(nodes.Text):
+            if isinstance(text.parent, nodes.raw):
+                # A link may be written in HTML.
+                in_link = text.startswith("<a ") or (
+                    in_link and text != "</a>"
+                )
+            if not in_link and not is_apart(text.parent):
+                yield text
+
+
+def link_terms(app: Sphinx, tree: nodes.document, docname: str) -> None:
+    """Link each term of the glossary where the page first uses it."""
+    objects = app.env.domains.standard_domain.get_objects()
+    new = {
+        name: (page, anchor)
+        for name, _, kind, page, anchor, _ in objects
+        if kind == "term"
+    }
+    # The glossary defines its terms, and needs no links to itself.
+    if not new or docname in {page for page, _ in new.values()}:
+        return
+    # "tree mode" before "tree", and no "tree" inside of a "tree mode".
+    longest = sorted(new, key=len, reverse=True)
+    either = "|".join(f"({forms(name)})" for name in longest)
+    pattern = re.compile(rf"(?<![\w-])(?:{either})(?![\w-])")
+    for text in list(running_text(tree)):
+        pieces: list[nodes.Node] = []
+        end = 0
+        for found in pattern.finditer(text):
+            place = new.pop(longest[(found.lastindex or 0) - 1], None)
+            if place:
+                pieces.append(nodes.Text(text[end : found.start()]))
+                word = nodes.inline("", "", nodes.Text(found[0]))
+                reference = make_refnode(app.builder, docname, *place, word)
+                reference["classes"].append("first-use")
+                pieces.append(reference)
+                end = found.end()
+        if pieces:
+            pieces.append(nodes.Text(text[end:]))
+            text.parent.replace(text, pieces)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect before intersphinx, which has the usual priority of 500."""
+    app.connect("missing-reference", use_public_name, priority=400)
+    app.connect("doctree-resolved", link_terms)

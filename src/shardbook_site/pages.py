@@ -1,0 +1,168 @@
+"""Go once over the finished HTML: STEPS has what is done, in its order."""
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import tinycss2
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from tinycss2 import ast
+
+LOGGER = logging.getLogger(__name__)
+Pages = dict[Path, str]  # the HTML of each page, by its file
+
+# What the theme and MyST-NB write, and what it should be for everyone.
+FIXES = {
+    # No theme is called "auto": without scripts there would be no colors.
+    r'(<html [^>]*?data-theme)="auto"': r'\1="light"',
+    # The name of a button begins with the words on it.
+    r'(<button[^>]* search-button-field[^>]*?) aria-label="[^"]*"': r"\1",
+    r'<summary aria-label="Toggle hidden content">': "<summary>",
+    # What has no words on it has a name.
+    r'<summary>(?=<span class="toctree-toggle")': (
+        '<summary aria-label="Pages within">'
+    ),
+    # All that is seen is part of a landmark.
+    r'(<a class="navbar-brand.*?</a>)': (
+        r'<nav aria-label="Start">\1</nav>'
+    ),
+    # An empty cell is the header of nothing.
+    r'<th class="head"><p></p></th>': "<td></td>",
+}
+
+
+def fix_accessibility(static: Path, pages: Pages) -> None:
+    """Fix what not everyone can use."""
+    for pattern, replacement in FIXES.items():
+        count = 0
+        for path, text in pages.items():
+            pages[path], found = re.subn(
+                pattern, replacement, text, flags=re.DOTALL
+            )
+            count += found
+        if not count:
+            LOGGER.warning(
+                "no page has %r, which FIXES replaces: adapt the pattern, "
+                "or remove it if there is nothing left to fix",
+                pattern,
+            )
+
+
+STYLESHEET = re.compile(
+    r'<link\b(?=[^>]*rel="stylesheet")[^>]*'
+    r'href="(?P<static>[^"]*?_static/)(?P<name>[^"?]+)[^>]*>\s*'
+)
+SCRIPT = re.compile(r'<script\b[^>]*src="[^"]*?_static/([^"?]+)')
+# Letters of the theme's icon font, as they are or by their numbers.
+ICON = re.compile(r"[\ue000-\uf8ff]|\\[ef][0-9a-f]{3}\b", re.IGNORECASE)
+
+
+def link_one_stylesheet(static: Path, pages: Pages) -> None:
+    """Replace all style sheets by one, with the rules that may apply."""
+    sheets = dict.fromkeys(
+        static / found["name"]
+        for text in pages.values()
+        for found in STYLESHEET.finditer(text)
+    )
+    if not sheets:
+        LOGGER.warning("no page has a style sheet like %r", STYLESHEET)
+        return
+    scripts = {
+        static / name
+        for text in pages.values()
+        for name in SCRIPT.findall(text)
+    }
+    names = {
+        name
+        for text in (*pages.values(), *map(read, scripts))
+        for name in re.findall(r"[\w-]+", text)
+    }
+    # Icons are drawn by icons.css, so the letters of their font go.
+    rules = tinycss2.parse_stylesheet(
+        ICON.sub("", "".join(map(read, sheets)))
+    )
+    style = "".join(used(rules, names))
+    (static / "book.css").write_text(style, "utf-8")
+    digest = sha256(style.encode()).hexdigest()[:8]
+    for path, text in pages.items():
+        first = STYLESHEET.search(text)
+        if first:
+            address = f"{first['static']}book.css?v={digest}"
+            link = f'<link rel="stylesheet" href="{address}" />\n'
+            rest = STYLESHEET.sub("", text[first.end() :])
+            pages[path] = text[: first.start()] + link + rest
+
+
+def read(path: Path) -> str:
+    """Read a file of the site."""
+    return path.read_text("utf-8")
+
+
+def used(rules: Iterable[ast.Node], names: set[str]) -> Iterator[str]:
+    """Yield the text of each rule that may apply, by the words of the book.
+
+    Each class and id that a rule asks for must be a word somewhere in the
+    pages and scripts. What stands in brackets, as in ``:not()``, may be
+    what an element lacks.
+    """
+    for rule in rules:
+        match rule:
+            case ast.Comment():
+                # A license.
+                if rule.value.startswith("!"):
+                    yield rule.serialize()
+            case ast.AtRule(lower_at_keyword="charset" | "font-face"):
+                # The book is set in the fonts that the reader's system has.
+                continue
+            case ast.AtRule(
+                lower_at_keyword="media" | "supports", content=[*content]
+            ):
+                inner = tinycss2.parse_rule_list(content)
+                if text := "".join(used(inner, names)):
+                    head = tinycss2.serialize(rule.prelude)
+                    yield f"@{rule.at_keyword}{head}{{{text}}}"
+            case ast.QualifiedRule():
+                if any(map(names.issuperset, asked_for(rule.prelude))):
+                    yield rule.serialize()
+            case _:
+                yield rule.serialize()
+
+
+def asked_for(prelude: list[ast.Node]) -> Iterator[set[str]]:
+    """Yield the classes and ids that each selector of a rule asks for."""
+    names: set[str] = set()
+    for before, token in pairwise([None, *prelude]):
+        if token == ",":
+            yield names
+            names = set()
+        elif token.type == "hash" or before == ".":
+            names.add(token.value)
+    yield names
+
+
+STEPS = (fix_accessibility, link_one_stylesheet)
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Take all steps on all pages; each build writes them all."""
+    if exception or app.builder.format != "html":
+        return
+    folder = Path(app.outdir)
+    pages = {
+        path: read(path)
+        for path in sorted(folder.rglob("*.html"))
+        # Names with an underscore are of Sphinx: templates and downloads.
+        if not path.relative_to(folder).parts[0].startswith("_")
+    }
+    for step in STEPS:
+        step(folder / "_static", pages)
+    for path, text in pages.items():
+        path.write_text(text, "utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    """Finish last: the theme writes the colors of code at the very end."""
+    app.connect("build-finished", finish, priority=900)
