@@ -7,4 +7,5 @@ NAMES = (
     "state_to_sharded_layout",
     "partitioned_kernel_shape",
     "tree_mode_shard_map",
+    "megatron_mlp",
 )
