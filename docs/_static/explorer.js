@@ -204,7 +204,7 @@ function describe({ shape, shardShape, places, copies, over, ...rest }) {
   const count = places.length;
   const all = copies === count;
   const part = all ? "the" : `a slice ${tuple(shardShape)} of the`;
-  const copied = `${all ? "The array" : "Each slice"} lies on ${copies} ` +
+  const copied = `${all ? "The array" : "Each slice"} is on ${copies} ` +
     `devices: it is replicated over ${over.join(" and ")}.`;
   return `${count > 1 ? `Each of ${count} devices` : "One device"} holds ` +
     `${part} array ${tuple(shape)}, ${bytesText(rest.bytes)}; ` +
@@ -372,14 +372,14 @@ function table(layouts) {
     rows.join("")}</tbody></table>`;
 }
 
-// A button for each axis of the array and of the mesh: pressed, it cuts.
+// A button for each axis of the array and of the mesh: pressed, it shards.
 function showButtons(box, shape, mesh, spec) {
   const key = `${shape};${mesh}`;
   if (box.dataset.key !== key) {
     // Only then: a new button would lack the focus of the old one.
     box.dataset.key = key;
     box.innerHTML = shape.map((size, axis) => `<div role="group"
-aria-label="axis ${axis}, of size ${size}, cut by"><span>axis ${axis}: ${size
+aria-label="axis ${axis}, of size ${size}, sharded over"><span>axis ${axis}: ${size
     }</span>${mesh.map(([name]) => `<button type="button"
 data-axis="${axis}" data-name="${name}"></button>`).join("")}</div>`)
       .join("");
