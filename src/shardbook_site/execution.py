@@ -3,6 +3,7 @@
 MyST-NB warns of a cell that raises or hangs, with its traceback.
 """
 
+import ast
 import asyncio
 import json
 import os
@@ -26,7 +27,7 @@ from traitlets.config import Config
 
 LOGGER = logging.getLogger(__name__)
 Cell = dict[str, Any]
-# What the first cell of a page prints.
+# What the cell that sets up the devices prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
 
@@ -85,10 +86,30 @@ def code_cells(app: Sphinx, name: str) -> list[Cell]:
 
 def stamp_of(cells: list[Cell]) -> tuple[str, ...] | None:
     """Return the versions of jax and flax and the number of devices."""
-    for output in cells[0]["outputs"] if cells else ():
-        if found := STAMP.search(text_of(output)):
-            return found.groups()
+    for cell in cells:
+        for output in cell["outputs"]:
+            if found := STAMP.search(text_of(output)):
+                return found.groups()
     return None
+
+
+def held(body: list[ast.stmt]) -> int:
+    """Count the assertions that code can't pass without them holding.
+
+    Those within functions, loops and branches may not be reached, and do
+    not count. An error that shardbook.raises requires counts as one.
+    """
+    count = 0
+    for node in body:
+        if isinstance(node, ast.Assert):
+            count += 1
+        elif isinstance(node, ast.With):
+            count += (
+                1
+                if "raises(" in ast.unparse(node.items[0])
+                else held(node.body)
+            )
+    return count
 
 
 def complaints(cells: list[Cell]) -> Iterator[str]:
@@ -111,7 +132,7 @@ def complaints(cells: list[Cell]) -> Iterator[str]:
         )
     elif not stamp_of(cells):
         yield (
-            'code cell 1 must print "jax VERSION, flax VERSION, N devices"'
+            'a code cell must print "jax VERSION, flax VERSION, N devices"'
         )
 
 
@@ -133,7 +154,7 @@ class Execution:
         self.footer = "Not every cell ran well: do not trust this page."
         if app.config.nb_execution_mode == "off":
             return pages
-        count = 0
+        count = assertions = 0
         stamps: set[tuple[str, ...]] = set()
         well = True
         for name in pages:
@@ -150,13 +171,18 @@ class Execution:
                 stamps.add(stamp)
             well = well and not wrong and not failed
             count += len(cells)
+            assertions += sum(
+                held(ast.parse("".join(cell["source"])).body)
+                for cell in cells
+            )
         if len(stamps) > 1:
             LOGGER.warning("pages ran on different versions: %s", stamps)
         elif well and stamps:
             ((jax, flax, devices),) = stamps
             self.footer = (
-                f"The book's {count} cells ran on {devices} CPU devices, "
-                f"with jax {jax} and flax {flax}."
+                f"The book's {count} cells ran, and {assertions} "
+                f"assertions in them held, on {devices} CPU devices with "
+                f"jax {jax} and flax {flax}."
             )
         return pages
 

@@ -23,7 +23,7 @@ WRONG = {
     ),
     "no_stamp": (
         FRONT + cell("1"),
-        'code cell 1 must print "jax VERSION, flax VERSION, N devices"',
+        'a code cell must print "jax VERSION, flax VERSION, N devices"',
     ),
     "broken_link": (GOOD + "\n[there](nowhere.md)\n", "nowhere.md"),
     "broken_anchor": (GOOD + "\n[there](#nowhere)\n", "nowhere"),
@@ -72,12 +72,22 @@ def test_a_page_of_a_failed_build_says_so(
 
 
 def test_a_good_page_says_what_it_ran_on(build_here: Build) -> None:
-    """The footer counts the cells and names versions and devices."""
-    warnings, output = build_here({"page": GOOD + cell("print(2)")})
+    """The footer counts what ran and held, and names what it ran on."""
+    code = (
+        "from shardbook import raises\n"
+        "assert True\n"
+        "with raises(ValueError, 'not'):\n"
+        "    int('not a number')\n"
+        "    assert False\n"
+        "for _ in ():\n"
+        "    assert False"
+    )
+    warnings, output = build_here({"page": GOOD + cell(code)})
     page = (output / "page.html").read_text("utf-8")
 
     assert warnings == ""
-    assert "The book's 6 cells ran on 8 CPU devices, with jax " in page
+    assert "The book's 6 cells ran, and 2 assertions in them held" in page
+    assert "on 8 CPU devices with jax " in page
 
 
 def test_pages_of_a_build_are_not_executed_pages(tmp_path: Path) -> None:
