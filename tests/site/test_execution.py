@@ -86,7 +86,7 @@ def test_a_good_page_says_what_it_ran_on(build_here: Build) -> None:
     page = (output / "page.html").read_text("utf-8")
 
     assert warnings == ""
-    assert "The book's 6 cells ran, and 2 assertions in them held" in page
+    assert "The book's 6 cells ran, and 3 assertions in them held" in page
     assert "on 8 CPU devices with jax " in page
 
 
