@@ -119,13 +119,14 @@ class Watch:
         else:
             say(f"There is no {self.path}. Key n starts it.", markup=False)
         if self.below:
-            say("", self.below)
+            say()
+            say(self.below)
         if self.verdict or not exists:
             if not left:
                 say(
                     f"\nAll {len(NAMES)} problems are solved.", style="bold"
                 )
-            keys = "h hint, n next problem, l list, q quit"
+            keys = "h hint, n next, l list, q quit"
             say(f"\nWaiting for a save. Keys: {keys}", style="dim")
 
 

@@ -31,9 +31,9 @@ OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
 
 
-def _say(console: Console, message: str) -> None:
+def _say(console: Console, words: RenderableType) -> None:
     # A terminal would break lines within words; a program wants them whole.
-    console.print(message, markup=False, soft_wrap=not console.is_terminal)
+    console.print(words, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _fail(message: str, status: int = 2) -> typer.Exit:
@@ -148,7 +148,7 @@ def _listing() -> Text:
 @app.command("list")
 def list_() -> None:
     """Show the problems in order, which are solved, and what is next."""
-    OUTPUT.print(_listing())
+    _say(OUTPUT, _listing())
 
 
 @app.command()
@@ -184,7 +184,7 @@ def _markdown(text: str) -> RenderableType:
     """Show Markdown on a terminal, and leave it as it is elsewhere."""
     if OUTPUT.is_terminal:
         return Markdown(text, code_theme="ansi_dark")
-    return Text(text, no_wrap=True, overflow="ignore")
+    return Text(text)
 
 
 def _hint(name: str) -> RenderableType:
@@ -205,7 +205,7 @@ def _hint(name: str) -> RenderableType:
 @app.command()
 def hint(name: Name) -> None:
     """Show a hint, each time the next one."""
-    OUTPUT.print(_hint(name), crop=False)
+    _say(OUTPUT, _hint(name))
 
 
 @app.command("open")
@@ -217,7 +217,7 @@ def open_(name: Name) -> None:
     if not (address and webbrowser.open(address)):
         os.environ.setdefault("LESS", "-R")
         with OUTPUT.capture() as page:
-            OUTPUT.print(_markdown(_pages.statement(name)), crop=False)
+            _say(OUTPUT, _markdown(_pages.statement(name)))
         pydoc.pager(page.get())
 
 

@@ -146,7 +146,7 @@ def _difference(found: Any, wanted: Any) -> tuple[str, str]:
 def _entries(tree: Any) -> dict[str, Any]:
     """Give the leaves of a tree, or the entries of a short array."""
     if is_array(tree) and tree.ndim == 1 and 1 < tree.size <= 8:
-        return {f"[{index}]": each for index, each in enumerate(tree)}
+        return {f"[{i}]": tree[i, ...] for i in range(tree.size)}
     return leaves(tree)
 
 

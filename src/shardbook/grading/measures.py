@@ -210,7 +210,7 @@ def show_both(got: Any, expected: Any) -> tuple[str, str]:
 
 def show_number(value: Any) -> str:
     """Write a number as people do; anything else as Python does."""
-    number = value.item() if is_array(value) else value
+    number = value.item() if hasattr(value, "item") else value
     return f"{number:.6g}" if isinstance(number, float) else repr(number)
 
 

@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,6 @@ from typing import Any
 
 import jax
 
-from shardbook._program import Program
 from shardbook.grading._jax_internals import MissingInternal
 from shardbook.grading.attempt import (
     Attempt,
@@ -72,22 +71,10 @@ def grade(
         The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
     """
     checks = _checks(problem, devices)
-    verdict = Verdict(problem, name, "right")
     attempt, step = None, "callable"
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
-
-    def failed(status: str, why: str, **more: str) -> Verdict:
-        call, given = (attempt.call, attempt.given) if attempt else ("", "")
-        return verdict.update(
-            status=status,
-            check=step,
-            call=call,
-            given=given,
-            why=why,
-            **more,
-        )
-
+    found: dict[str, Any] = {"status": "right"}
     if kind == "file":
         # What is beside the attempt can be imported. It is last on the
         # path, so that a file called json.py is in no one's way.
@@ -107,52 +94,47 @@ def grade(
                 except (Crashed, Wrong) as error:
                     if step != "remark":
                         raise
-                    section = getattr(error, "read", "")
-                    remarks.append((str(error), section))
+                    remarks.append((str(error), getattr(error, "read", "")))
             step = "deprecated"
             _require_nothing_deprecated(attempt, checks)
             step = "comparison"
             try:
-                compared, slow = _compare(attempt, checks.EXAMPLE)
-                remarks += [(each, "") for each in slow]
-                verdict = verdict.update(
-                    compared=compared, remarks=tuple(remarks)
-                )
+                found["compared"], slow = _compare(attempt, checks.EXAMPLE)
+                found["remarks"] = (*remarks, *slow)
             except MissingInternal as error:
                 missing[step] = str(error)
+        if missing:
+            words = [
+                f"{n} did not run: {why}" for n, why in missing.items()
+            ]
+            found |= {
+                "status": "incomplete",
+                "not_run": tuple(missing),
+                "why": "; ".join(words),
+            }
     except NotWritten:
         why = "replace raise NotImplementedError by your code"
-        return verdict.update(status="not written", why=why).as_json()
-    except Crashed as error:
-        sections = (
-            section
-            for pattern, section in checks.ERRORS
-            if re.search(pattern, str(error))
-        )
-        verdict = failed("crashed", str(error), read=next(sections, ""))
-    except Wrong as error:
-        verdict = failed(
-            "wrong",
-            error.why,
-            got=error.got,
-            expected=error.expected,
-            read=error.read,
-        )
+        found = {"status": "not written", "why": why}
     except Exception as error:
+        found = {"check": step, **_failure(error, checks)}
+        if attempt:
+            found |= {"call": attempt.call, "given": attempt.given}
+    return Verdict(problem, name, **found).as_json()
+
+
+def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
+    """Say what is wrong with an attempt, and what to read."""
+    words = str(error)
+    if isinstance(error, Wrong):
+        return {"status": "wrong", **vars(error)}
+    if not isinstance(error, Crashed):
         # Such as by a setting of jax that the attempt has changed.
-        (line, *_) = str(error).splitlines() or [""]
-        why = f"outside of your code: {type(error).__name__}: {line}"
-        verdict = failed("crashed", why)
-    if verdict.right and missing:
-        verdict = verdict.update(
-            status="incomplete",
-            not_run=tuple(missing),
-            why="; ".join(
-                f"{name} did not run: {why}"
-                for name, why in missing.items()
-            ),
-        )
-    return verdict.as_json()
+        line = words.partition("\n")[0]
+        words = f"outside of your code: {type(error).__name__}: {line}"
+    sections = (
+        s for pattern, s in checks.ERRORS if re.search(pattern, words)
+    )
+    return {"status": "crashed", "why": words, "read": next(sections, "")}
 
 
 @contextmanager
@@ -165,8 +147,9 @@ def _time_limit(seconds: float) -> Iterator[None]:
     if seconds:
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-    yield
-    if seconds:
+    try:
+        yield
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -199,42 +182,38 @@ def _require_nothing_deprecated(
 
 def _compare(
     attempt: Attempt, call: str
-) -> tuple[dict[str, tuple[str, str]], list[str]]:
-    """Measure what a right attempt does differently from the solution.
-
-    Returns:
-        The attempt's value and the solution's of each quantity, and a
-        remark if the attempt is far slower.
-    """
+) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
+    """Compare a right attempt with the solution; remark if it is slow."""
     both = (attempt, solution(attempt.problem))
     # Spelled as on_meshes does: what a check has compiled is known.
     case = Case(call, programs=True)
     yours, ours = (compiled(each, case) for each in both)
-    seconds: tuple[list[float], list[float]] = ([], [])
-    # In turns, for the machine may be busy now and then.
-    for _ in range(4):
-        for each, taken in zip(both, seconds, strict=True):
-            start = time.perf_counter()
-            each(call)
-            taken.append(time.perf_counter() - start)
-    # The first call may compile.
-    mine, other = (1000 * statistics.median(taken[1:]) for taken in seconds)
+    taken: dict[Attempt, list[float]] = {each: [] for each in both}
+    # In turns, for the machine may be busy now and then. The first call
+    # of each may compile.
+    for each in both * 4:
+        start = time.perf_counter()
+        each(call)
+        taken[each].append(1000 * (time.perf_counter() - start))
+    mine, other = (statistics.median(taken[each][1:]) for each in both)
     remarks = []
     if len(yours) > 2 * len(ours) + 5:
-        remarks.append(
+        words = (
             f"it compiles {len(yours)} programs, the solution {len(ours)}: "
             "under jax.jit, a function is one program"
         )
+        remarks = [(words, "")]
     elif mine > 10 * other and mine > 100:
-        remarks.append(
+        words = (
             f"a call takes {mine:.0f} ms, one of the solution {other:.0f} "
             "ms: see whether each call compiles anew"
         )
+        remarks = [(words, "")]
+    most = (
+        f"{max((p.memory.total for p in each), default=0):,}"
+        for each in (yours, ours)
+    )
     return {
         "collectives": (counted(yours), counted(ours)),
-        "bytes on a device": (_most_bytes(yours), _most_bytes(ours)),
+        "bytes on a device": (next(most), next(most)),
     }, remarks
-
-
-def _most_bytes(programs: Sequence[Program]) -> str:
-    return f"{max((each.memory.total for each in programs), default=0):,}"

@@ -23,6 +23,8 @@ STATUSES = {
     "incomplete": "yellow",
     "crashed": "red",
 }
+# And of lines that differ, from what came back and what should have.
+COLORS = {" ": "", "-": "red", "+": "green"}
 # How many lines are shown of what an attempt printed.
 PRINTED = 20
 # What the libraries say as they give up.
@@ -160,58 +162,41 @@ def _labeled(
         start = f"{start:12}"
     if label == "call":
         # To be copied: without indentation, and without new lines.
-        words = f"\n{words}"
+        start, words = start.rstrip(), f"\n{words}"
     elif "\n" in words:
-        words = f"\n{_wrapped(words, width, '    ')}"
+        lines = "\n" + _wrapped(words, width, "    ", "      ")
+        start, words = start.rstrip(), lines
     else:
-        wrapped = _wrapped(start + words, width, "", "    ")
-        words = wrapped[len(start) :]
-    text = Text(no_wrap=True, overflow="ignore")
-    text.append(start.rstrip() if words[:1] == "\n" else start, style)
-    return text.append(words, Style(link=link) if link else "")
-
-
-def _wrapped(
-    words: str, width: int, indent: str, more: str | None = None
-) -> str:
-    """Break the lines of a text between words, and indent them."""
-    return "\n".join(
-        line
-        for each in words.splitlines()
-        for line in textwrap.wrap(
-            each,
-            max(width, 40),
-            initial_indent=indent,
-            subsequent_indent=f"{indent}  " if more is None else more,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        or [""]
-    )
+        words = _wrapped(start + words, width, "", "    ")[len(start) :]
+    text = Text.assemble((start, style), no_wrap=True, overflow="ignore")
+    return text.append(words, Style(link=link or None))
 
 
 def _rows(got: str, expected: str, width: int) -> Text:
-    """Write lines beside each other if they fit, and mark what differs."""
-    pairs = [*zip_longest(got.splitlines(), expected.splitlines())]
-    marks = ["  > " if left != right else "    " for left, right in pairs]
-    first = max(len(left or "") for left, _ in pairs)
-    second = max(len(right or "") for _, right in pairs)
-    text = Text(no_wrap=True, overflow="ignore")
-    if 4 + max(first, 4) + 2 + second <= width:
-        text.append(f"    {'got:':{first}}  expected:", "bold")
-        for mark, (left, right) in zip(marks, pairs, strict=True):
-            line = f"{mark}{left or '':{max(first, 4)}}  {right or ''}"
-            text.append("\n")
-            text.append(line.rstrip(), "red" * (">" in mark))
-        return text
-    for label, side in (("got", 0), ("expected", 1)):
-        text.append(f"  {label}:\n", "bold")
-        for mark, pair in zip(marks, pairs, strict=True):
-            if line := pair[side]:
-                line = _wrapped(line, width, mark, " " * 6)
-                text.append(f"{line}\n", "red" * (">" in mark))
-    text.rstrip()
+    """Write lines once where they agree, and both where they don't."""
+    text = Text("  got -, expected +:", no_wrap=True, overflow="ignore")
+    for pair in zip_longest(got.splitlines(), expected.splitlines()):
+        signs = [" "] if pair[0] == pair[1] else ["-", "+"]
+        for sign, line in zip(signs, pair, strict=False):
+            if line is not None:
+                line = _wrapped(line, width, f"  {sign} ", " " * 6)
+                text.append(f"\n{line}", COLORS[sign])
     return text
+
+
+def _wrapped(words: str, width: int, first: str, more: str) -> str:
+    """Break the lines of a text between words, and indent them."""
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(width, 40),
+            initial_indent=first,
+            subsequent_indent=more,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in words.splitlines()
+    )
 
 
 def verdicts_of(
@@ -240,23 +225,15 @@ def verdicts_of(
     """
     target = "shardbook.grading.run:grade"
     calls = [(*job, devices, seconds) for job in jobs]
+    limits: Any = {"seconds": seconds + GRACE, "megabytes": megabytes}
     if wanted:
+        rehearsal = "shardbook.grading.run:rehearse", [jobs[0][0], devices]
         outcome = sandbox.call(
-            target,
-            calls[0],
-            seconds=seconds + GRACE,
-            megabytes=megabytes,
-            rehearsal=(
-                "shardbook.grading.run:rehearse",
-                [jobs[0][0], devices],
-            ),
-            wanted=wanted,
+            target, calls[0], rehearsal=rehearsal, wanted=wanted, **limits
         )
         outcomes = iter([outcome])
     else:
-        outcomes = sandbox.map(
-            target, calls, seconds=seconds + GRACE, megabytes=megabytes
-        )
+        outcomes = sandbox.map(target, calls, **limits)
     for (problem, _, _, source), outcome in zip(
         jobs, outcomes, strict=True
     ):
