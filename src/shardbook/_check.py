@@ -24,9 +24,7 @@ def _sandbox() -> Sandbox:
     return sandbox
 
 
-def _cached(
-    parameters: dict[str, Any], function: Callable[..., Any]
-) -> Callable[..., Any]:
+def _cached(parameters: dict[str, Any], function: Any) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 

@@ -50,7 +50,7 @@ def _readable(text: str) -> str:
         (r"^(```)\{code-cell\} (\w+)\n(?::.*\n)*\n*", r"\1\2\n"),
         (r"^:::\{predict\} (.*)\n(?s:.*?)^:::$", r"**Predict:** \1"),
         (r"^```\{.*\n(?s:.*?)^```$\n", ""),
-        (r"\{[\w:-]+\}(?=`)", ""),
+        (r"\{[\w:-]+\}`~?", "`"),
     ):
         text = re.sub(pattern, new, text, flags=re.M)
     return text

@@ -237,8 +237,9 @@ def _grading(
             )
             for path in paths
         ]
-        limits = {"seconds": seconds, "megabytes": megabytes}
-        verdicts = verdicts_of(sandbox, jobs, **limits, **more)
+        verdicts = verdicts_of(
+            sandbox, jobs, seconds=seconds, megabytes=megabytes, **more
+        )
         for path, verdict in zip(paths, verdicts, strict=True):
             try:
                 if verdict.right:
@@ -313,8 +314,7 @@ def watch(
     """Grade an attempt each time it is saved. Keys are shown below it."""
     from shardbook._watch import Watch
 
-    todo = attempt_files.unsolved() or NAMES
-    paths = [attempt_files.path_of(name) for name in todo]
+    paths = [*map(attempt_files.path_of, attempt_files.unsolved() or NAMES)]
     begun = [path for path in paths if os.path.lexists(path)]
     keys = {"h": _hint, "l": lambda _: _listing()}
     with _grading(seconds, megabytes) as grade:

@@ -113,7 +113,7 @@ def test_the_section_to_read_is_a_link(
         ),
         (np.array([1, 2.0]), np.array([1.00001, 3]), "[0] 1.00001\n[1] 2"),
         ({"a": 1, "bc": 2}, {"a": 1, "bc": 3}, "a  1\nbc 2"),
-        ({"a": 2}, {"a": np.array(2.0)}, "a 2"),
+        ({"a": 2}, {"a": np.array(3.0)}, "a 2"),
         ("none", "2 all-reduce", "none"),
     ],
 )

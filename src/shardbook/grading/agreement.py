@@ -30,7 +30,8 @@ class Check:
 
     Attributes:
         name: ``"contract"``, ``"values"``, ``"structure"``,
-            ``"placement"`` or ``"communication"``.
+            ``"placement"`` or ``"communication"``; or ``"remark"``, which
+            refuses nothing, but is said of an attempt that is right.
         run: Raises Wrong for an attempt that does not show it.
     """
 

@@ -18,7 +18,7 @@ from shardbook.grading import _jax_internals
 from shardbook.grading.cases import Seen, compiled
 
 # How near two numbers must be to be the same.
-NEAR = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
+NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
 
 
 def result(seen: Seen) -> Any:

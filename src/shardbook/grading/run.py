@@ -156,7 +156,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
 def _warn(message: Any, *rest: Any, **more: Any) -> None:
     """Warn; of a cache that jax can't read, empty it: jax never would."""
     if str(message).startswith("Error reading persistent compilation"):
-        empty_if_larger(Path(jax.config.jax_compilation_cache_dir), -1)
+        empty_if_larger(Path(os.environ["JAX_COMPILATION_CACHE_DIR"]), -1)
     else:
         _real_warn(message, *rest, **more)
 
