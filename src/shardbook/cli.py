@@ -141,8 +141,9 @@ def _listing() -> Text:
         text.append(f"{number:2} {name}", "bold")
         text.append(f"  {state}".rstrip(), "green")
         text.append(f"\n   {about['title']} ({about['difficulty']})\n")
-    solved = len(NAMES) - len(attempt_files.unsolved())
-    return text.append(f"{solved} of {len(NAMES)} are solved. {_next()}")
+    if left := len(attempt_files.unsolved()):
+        text.append(f"{len(NAMES) - left} of {len(NAMES)} are solved. ")
+    return text.append(_next())
 
 
 @app.command("list")
@@ -170,7 +171,8 @@ def start(name: Name) -> None:
         OUTPUT,
         f"Wrote {path}. Replace its last line by your code, then:\n"
         f"shardbook check {name}\n"
-        f"To read the problem: shardbook open {name}",
+        f"To read the problem: shardbook open {name}\n"
+        f"For a hint: shardbook hint {name}",
     )
 
 

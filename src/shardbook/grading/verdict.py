@@ -25,8 +25,10 @@ STATUSES = {
 }
 # And of lines that differ, from what came back and what should have.
 COLORS = {" ": "", "-": "red", "+": "green"}
-# How many lines are shown of what an attempt printed.
+# How many lines are shown of what an attempt printed; and how many bytes
+# are kept of it.
 PRINTED = 20
+KEPT = 4096
 # What the libraries say as they give up.
 OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
 # A job that takes too long can say where it is, before it is ended.
@@ -108,7 +110,8 @@ class Verdict:
                 yield label, yours
         yield "not run", ", ".join(self.not_run)
         lines = self.printed.strip().splitlines()
-        end = "" if len(lines) <= PRINTED else f", last {PRINTED} lines"
+        cut = len(lines) > PRINTED or len(self.printed) >= KEPT
+        end = ", the end of it" if cut else ""
         yield f"printed{end}", "\n".join(lines[-PRINTED:])
 
     def __rich_console__(
