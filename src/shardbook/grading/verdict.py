@@ -14,6 +14,7 @@ from rich.text import Text
 
 from shardbook import _pages
 from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.supervisor import KEPT
 
 # The color of each status.
 STATUSES = {
@@ -25,10 +26,8 @@ STATUSES = {
 }
 # And of lines that differ, from what came back and what should have.
 COLORS = {" ": "", "-": "red", "+": "green"}
-# How many lines are shown of what an attempt printed; and how many bytes
-# are kept of it.
+# How many lines are shown of what an attempt printed.
 PRINTED = 20
-KEPT = 4096
 # What the libraries say as they give up.
 OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
 # A job that takes too long can say where it is, before it is ended.
