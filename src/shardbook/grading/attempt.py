@@ -317,14 +317,14 @@ def load_file(problem: str, path: str) -> Attempt:
 
 
 def load_pickle(problem: str, data: str) -> Attempt:
-    """Take over a function that was defined in a notebook."""
+    """Take over a notebook's function, and what its decorators wrap."""
     deprecations: list[str] = []
     with guarded("", deprecations):
-        function = pickle.loads(base64.b64decode(data))
+        function, plain = pickle.loads(base64.b64decode(data))
     return Attempt(
         problem,
         function,
-        function.__code__.co_filename,
-        function.__globals__,
+        plain.__code__.co_filename,
+        plain.__globals__,
         deprecations=deprecations,
     )
