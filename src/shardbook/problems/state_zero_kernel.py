@@ -41,7 +41,7 @@ def state_zero_kernel(
     model = nnx.Linear(x.shape[-1], features, rngs=nnx.Rngs(seed))
     model.bias[...] = jnp.ones((features,))  # float32[features]
     graphdef, state = nnx.split(model)
-    state = jax.tree_util.tree_map_with_path(zero_if_kernel, state)
+    state = jax.tree.map_with_path(zero_if_kernel, state)
     return nnx.merge(graphdef, state)(x)  # float32[..., features]
 
 
