@@ -62,7 +62,6 @@ placement = partial(same, "placement", SHARDED)
 values = partial(same, "values")
 CALLED = "the Linear that was called"
 WRITES = "Replacing the value, or writing into it"
-ZEROS = "Zeros of the right shape"
 CHECKS = (
     same_type(
         "state_zero_kernel(0.0, normal(4), 16.0)",
@@ -84,19 +83,20 @@ CHECKS = (
     structure(
         partial(held, "kernel"),
         "zeros that are computed from an infinite kernel are NaN",
-        ZEROS,
+        "Zeros of the right shape",
         agree=lambda found, _: "nan" not in str(found),
     ),
     structure(
-        partial(held, "kernel"), f"{CALLED} has no Param of zeros as kernel"
+        partial(held, "kernel"),
+        f"the kernel of {CALLED} is not a Param of zeros",
     ),
     structure(
         partial(held, "bias"),
-        f"{CALLED} has no Param of ones as bias",
+        f"the bias of {CALLED} is not a Param of ones",
         "An array instead of a Variable",
     ),
     structure(
-        lambda seen: [held("gain", seen), held("scale", seen)],
+        lambda seen: {each: held(each, seen) for each in ("gain", "scale")},
         "another leaf changed too: select the kernel by its name",
         "The API",
     ),
@@ -109,7 +109,7 @@ CHECKS = (
     placement(
         lambda seen: measures.describe_shards(held("kernel", seen)),
         "the kernel lost its layout or its dtype",
-        ZEROS,
+        "Zeros of the right shape",
     ),
     placement(
         lambda seen: measures.describe_shards(held("bias", seen)),
