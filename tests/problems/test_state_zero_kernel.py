@@ -32,6 +32,23 @@ def test_the_output_is_that_of_numpy(
     np.testing.assert_array_equal(result, expected)
 
 
+def test_whole_numbers_of_any_type() -> None:
+    """state_zero_kernel gives float32 for integers, and takes any seed."""
+    x = np.arange(8).reshape(2, 1, 4)
+
+    result = state_zero_kernel(float(2**32 - 1), x, 1.0)
+
+    assert result.dtype == jnp.float32
+    np.testing.assert_array_equal(result, np.ones((2, 1, 1)))
+
+
+@pytest.mark.parametrize(("seed", "features"), [(0.5, 6), (0, np.nan)])
+def test_what_is_not_whole_is_refused(seed: float, features: float) -> None:
+    """state_zero_kernel takes no fraction and no NaN."""
+    with pytest.raises(ValueError, match="must be whole"):
+        state_zero_kernel(seed, np.ones(4), features)
+
+
 class Named(nnx.Module):
     """A Module with "kernel" in more names than one."""
 
@@ -46,9 +63,7 @@ def test_only_what_is_named_kernel() -> None:
     module = Named()
     module.kernel_block.bias[...] = jnp.ones(3)
 
-    state = jax.tree_util.tree_map_with_path(
-        zero_if_kernel, nnx.state(module)
-    )
+    state = jax.tree.map_with_path(zero_if_kernel, nnx.state(module))
 
     np.testing.assert_array_equal(state["kernel_scale"][...], np.ones(3))
     np.testing.assert_array_equal(state["kernel_block"]["bias"][...], 1.0)
@@ -56,14 +71,16 @@ def test_only_what_is_named_kernel() -> None:
     np.testing.assert_array_equal(state["kernel"][...], np.zeros((2, 2)))
 
 
-def test_the_sharding_is_kept(mesh: Mesh) -> None:
-    """zero_if_kernel keeps the sharding of a kernel, with no collective."""
+def test_dtype_and_sharding_are_kept(mesh: Mesh) -> None:
+    """zero_if_kernel keeps both, and its program has no collective."""
     sharding = NamedSharding(mesh, P(None, "model"))
-    kernel = jax.device_put(jnp.ones((4, 2 * mesh.size)), sharding)
+    ones = jnp.ones((4, 2 * mesh.size), jnp.bfloat16)
+    kernel = jax.device_put(ones, sharding)
 
     path = (jax.tree_util.DictKey("kernel"),)
     zeros = zero_if_kernel(path, kernel)
 
+    assert zeros.dtype == jnp.bfloat16
     assert zeros.sharding == sharding
     assert (
         collectives(lambda leaf: zero_if_kernel(path, leaf), kernel) == {}

@@ -30,8 +30,8 @@ def state_zero_kernel(
             infinite.
 
     References:
-        JAX, *tree_map_with_path*,
-        https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.tree_map_with_path.html
+        JAX, *jax.tree.map_with_path*,
+        https://docs.jax.dev/en/latest/_autosummary/jax.tree.map_with_path.html
     """
     if seed % 1 or features % 1:
         got = f"{seed} and {features}"
@@ -41,7 +41,7 @@ def state_zero_kernel(
     model = nnx.Linear(x.shape[-1], features, rngs=nnx.Rngs(seed))
     model.bias[...] = jnp.ones((features,))  # float32[features]
     graphdef, state = nnx.split(model)
-    state = jax.tree_util.tree_map_with_path(zero_if_kernel, state)
+    state = jax.tree.map_with_path(zero_if_kernel, state)
     return nnx.merge(graphdef, state)(x)  # float32[..., features]
 
 
@@ -52,12 +52,13 @@ def zero_if_kernel(
 
     Args:
         path: Where the leaf is in the state, as
-            :func:`jax.tree_util.tree_map_with_path` gives it.
+            :func:`jax.tree.map_with_path` gives it.
         leaf: The leaf, of any shape, dtype and sharding.
 
     Returns:
         An array of the same shape and dtype. Its sharding is the same too,
-        except under ``jax.jit``, where ``out_shardings`` sets it.
+        except under ``jax.jit``: there the compiler chooses it, unless
+        ``out_shardings`` or a constraint says it.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [
