@@ -254,19 +254,31 @@ def _groups(attributes: str, devices: int) -> Groups:
         attributes,
     ):
         count, size, dims, order = found.groups()
-        shape = tuple(map(int, dims.split(",")))
-        ids = np.arange(math.prod(shape)).reshape(shape)
-        if order:
-            ids = ids.transpose(tuple(map(int, order.split(","))))
-        return ids.reshape(int(count), int(size)).tolist()
+        return _ids(dims, order).reshape(int(count), int(size)).tolist()
     if found := re.search(
-        r"replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}", attributes
+        r"replica_groups=mesh\[([^\]]*)\]"
+        r"(?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))?"
+        r" \{([^}]*)\}",
+        attributes,
     ):
-        return _along(found[1], found[2])
+        mesh, dims, order, over = found.groups()
+        groups = _along(mesh, over)
+        if dims:
+            groups = _ids(dims, order).ravel()[np.array(groups)].tolist()
+        return groups
     return [list(range(devices))]
 
 
-def _along(mesh: str, over: str) -> Groups:
+def _ids(dims: str, order: str | None) -> np.ndarray:
+    """Number the devices as in ``[2,4]T(1,0)``."""
+    shape = tuple(map(int, dims.split(",")))
+    ids = np.arange(math.prod(shape)).reshape(shape)
+    return (
+        ids.transpose(tuple(map(int, order.split(",")))) if order else ids
+    )
+
+
+def _along(mesh: str, over: str) -> list[list[int]]:
     """Read groups such as ``mesh['a'=2,'b'=4] {'b':(2)2}``.
 
     The names are the compiler's own. ``'b':(2)2`` is the part of the axis
@@ -329,7 +341,10 @@ def _direction(op_name: str) -> str:
 @cache
 def _is_library(file: str) -> bool:
     """Tell whether a file is of a library, or of Python itself."""
-    path = Path(file)
+    path, here = Path(file), Path(__file__)
+    # What program() wraps around a function is not the reader's either.
+    if path == here.with_name("_program.py"):
+        return True
     folders = [
         Path(spec.origin).parent
         for name in LIBRARIES

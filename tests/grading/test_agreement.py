@@ -177,7 +177,7 @@ def test_a_step_is_compiled_and_compared(
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
     talk = same("communication", case, measures.collectives, "why")
-    moved = same("communication", case, measures.copies, "why")
+    moved = same("communication", case, measures.transfers, "why")
 
     assert fails(talk, summing_step) is None
     assert fails(moved, local_step) is None

@@ -179,6 +179,9 @@ NOTATIONS = {
     "replica_groups=[2,4]<=[8]": ("model",),
     "replica_groups=mesh['a'=2,'b'=1,'c'=4] {'a'}": ("data",),
     "replica_groups=mesh['a'=8] {'a':(2)4}": ("model",),
+    "replica_groups=mesh['a'=4,'b'=2], device_ids=([2,4]T(1,0)) {'b'}": (
+        "data",
+    ),
     "replica_groups=mesh['a'=8] {'a':(1)2}": ("data",),
     "replica_groups={}": ("data", "model"),
     "replica_groups={{0,1},{2,3},{4,5},{6,7}}": (),
