@@ -64,7 +64,7 @@ class _Placed:
     def __init__(self, leaf: LeafLayout) -> None:
         if leaf.deleted:
             raise ValueError(
-                f"the array at {leaf.path!r} was deleted, as donated ones are"
+                f"the array at {leaf.path!r} was deleted: it has no layout"
             )
         if leaf.sharding is None or leaf.shard_shape is None:
             raise ValueError(

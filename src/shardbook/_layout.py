@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, Sharding
 
 # A device; of an abstract mesh, which has none, the position in it.
-Device = jax.Device | int
+Device: TypeAlias = jax.Device | int
 # The start and stop of a part of an array, along each axis.
 Slice = tuple[tuple[int, int], ...]
 
@@ -107,7 +107,7 @@ def devices_of(sharding: Sharding) -> Sequence[Device]:
 
 def slices_of(
     sharding: Sharding, shape: tuple[int, ...]
-) -> dict[Device, Slice]:
+) -> dict[Any, Slice]:
     """Give the slice of an array that each device holds."""
     if not isinstance(sharding, NamedSharding):
         return {

@@ -11,7 +11,6 @@ from flax import nnx
 
 from shardbook._collectives import count_collectives
 from shardbook._layout import (
-    Device,
     Slice,
     expand_modules,
     is_graph_node,
@@ -225,7 +224,7 @@ def _bytes_moved(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
     abstract = isinstance(leaf, jax.ShapeDtypeStruct)
     if place.sharding is None or (abstract and leaf.sharding is None):
         return 0
-    held: dict[Device, Slice] = {}
+    held: dict[jax.Device, Slice] = {}
     if not isinstance(leaf, np.ndarray):
         held = slices_of(leaf.sharding, place.shape)
     needed = slices_of(place.sharding, place.shape)
@@ -306,10 +305,6 @@ def collectives(
     The short form of :func:`program`, which takes the same arguments and
     raises the same errors. It gives the number of each kind, such as
     ``{"all-reduce": 1}``, and nothing if no device needs another.
-
-    Arguments that are not laid out as the call wants them are copied
-    before the program starts. Such copies are not collectives:
-    ``program(...).copies`` shows them.
 
     Example:
         >>> import jax

@@ -22,6 +22,7 @@ import flax.nnx
 import jax
 
 from shardbook import inputs
+from shardbook.grading.environment import forget_programs
 
 LARGEST_FILE = 2**20
 # What an attempt must leave as it is: these modules, and their classes.
@@ -106,14 +107,20 @@ class Attempt:
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
         result: Any = self.function
-        with (
-            kept(self.settings),
-            guarded(self.filename, self.deprecations),
-        ):
+        with self.running():
             for positional, named in calls:
                 result = result(*positional, **named)
             jax.block_until_ready(result)
         return result
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Run its code: with its settings, and its errors are its own."""
+        with (
+            kept(self.settings),
+            guarded(self.filename, self.deprecations),
+        ):
+            yield
 
     def name_call(self, call: str, given: str = "") -> None:
         """Note which call the next verdict is about."""
@@ -245,6 +252,11 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
             and caller.partition(".")[0] in ("flax", "jax")
         ):
             deprecations.append(str(message))
+        # A process that was ended may have written half of a program. jax
+        # would compile it each time, but not write it again.
+        cache = jax.config.values["jax_compilation_cache_dir"]
+        if cache and str(message).startswith("Error reading persistent"):
+            forget_programs(cache)
         warn(message, category, *rest, **more)
 
     try:
@@ -342,10 +354,7 @@ def load_file(problem: str, path: str) -> Attempt:
     name = path.encode("utf-8", "replace").decode("utf-8")
     attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
-    with (
-        kept(attempt.settings),
-        guarded(name, attempt.deprecations),
-    ):
+    with attempt.running():
         try:
             code = compile(source, name, "exec")
         except ValueError as error:
@@ -357,7 +366,7 @@ def load_file(problem: str, path: str) -> Attempt:
 def load_pickle(problem: str, data: str) -> Attempt:
     """Take over a function that was defined in a notebook."""
     attempt = Attempt(problem, None, "", {})
-    with kept(attempt.settings), guarded("", attempt.deprecations):
+    with attempt.running():
         function = pickle.loads(base64.b64decode(data))
     # What it wraps, if it is decorated.
     inner = inspect.unwrap(function)
