@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
-from shardbook._layout import LeafLayout, Slice, layout, slices_of
+from shardbook._layout import (
+    LeafLayout,
+    Slice,
+    device_id,
+    devices_of,
+    layout,
+    slices_of,
+)
 
 # Devices that hold the same slice of the array have the same color.
 # Dark text is readable on each of them.
@@ -54,6 +62,10 @@ class _Placed:
     """
 
     def __init__(self, leaf: LeafLayout) -> None:
+        if leaf.deleted:
+            raise ValueError(
+                f"the array at {leaf.path!r} was deleted: it has no layout"
+            )
         if leaf.sharding is None or leaf.shard_shape is None:
             raise ValueError(
                 f"the array at {leaf.path!r} is on no device: place it "
@@ -63,7 +75,7 @@ class _Placed:
         self.shard_shape = leaf.shard_shape
         holders: dict[Slice, list[int]] = {}
         for device, part in slices_of(leaf.sharding, leaf.shape).items():
-            holders.setdefault(part, []).append(device.id)
+            holders.setdefault(part, []).append(device_id(device))
         self.parts = [
             _Part(
                 region,
@@ -241,15 +253,14 @@ def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
     """The devices' ids as the mesh has them; its axes down and across."""
     columns = 8
     sizes = [""]
-    mesh = getattr(leaf.sharding, "mesh", None)
-    if mesh is None or not mesh.axis_names:
-        devices = {*jax.devices(), *leaf.devices}
-        ids = sorted(device.id for device in devices)
-    else:
-        ids = [device.id for device in mesh.devices.flat]
-        sizes = [f"{name}={mesh.shape[name]}" for name in mesh.axis_names]
+    if isinstance(leaf.sharding, NamedSharding):
+        mesh = leaf.sharding.mesh
+        ids = list(map(device_id, devices_of(leaf.sharding)))
+        sizes = [f"{name}={size}" for name, size in mesh.shape.items()]
         if len(sizes) > 1:
-            columns = mesh.devices.shape[-1]
+            columns = mesh.axis_sizes[-1]
+    else:
+        ids = sorted(map(device_id, {*jax.devices(), *leaf.devices}))
     rows = [
         ids[start : start + columns]
         for start in range(0, len(ids), columns)
@@ -355,7 +366,7 @@ def draw(tree: Any) -> Drawing:
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
             traced.
-        ValueError: If an array or number is on no device.
+        ValueError: If an array or number is on no device, or was deleted.
 
     Example:
         >>> import jax

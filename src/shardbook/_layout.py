@@ -3,28 +3,26 @@
 import html
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, NamedSharding, Sharding
 
+# A device; of an abstract mesh, which has none, the position in it.
+Device: TypeAlias = jax.Device | int
 # The start and stop of a part of an array, along each axis.
 Slice = tuple[tuple[int, int], ...]
 
 
-def _format_spec(spec: PartitionSpec) -> str:
-    """Write a spec as people do, without a comma at its end."""
-    entries = [repr(entry) for entry in spec.partitions]
-    for name in ("unreduced", "reduced"):
-        if axes := sorted(getattr(spec, name)):
-            entries.append(f"{name}={{{', '.join(map(repr, axes))}}}")
-    return f"P({', '.join(entries)})"
+def device_id(device: Device) -> int:
+    """Give the id of a device, or its position in an abstract mesh."""
+    return device if isinstance(device, int) else device.id
 
 
 @dataclass(frozen=True)
@@ -37,28 +35,34 @@ class LeafLayout:
         dtype: The name of its dtype.
         itemsize: Bytes of one element.
         sharding: How it is laid out, or ``None`` if it is on no device:
-            a NumPy array, a Python number, an abstract shape.
+            a NumPy array, a Python number, an abstract shape, an array
+            that was deleted.
         shard_shape: The shape of the part on each device, or ``None``.
+        same_as: The path of an earlier leaf that is the same array, or
+            ``None``. The sums of a :class:`TreeLayout` count it there.
+        deleted: Whether it was deleted, as a donated array is.
     """
 
     path: str
     shape: tuple[int, ...]
     dtype: str
     itemsize: int
-    sharding: jax.sharding.Sharding | None
+    sharding: Sharding | None
     shard_shape: tuple[int, ...] | None
+    same_as: str | None = None
+    deleted: bool = False
 
     @property
     def spec(self) -> str:
         """The ``PartitionSpec``, or in words what there is instead."""
         match self.sharding:
             case None:
-                return "not on a device"
-            case jax.sharding.NamedSharding(spec=spec):
-                return _format_spec(spec)
+                return "deleted" if self.deleted else "not on a device"
+            case NamedSharding(spec=spec):
+                return str(spec).replace(",)", ")")
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
-                return f"one device: {device.id}"
+                return f"one device: {device_id(device)}"
             case _:
                 return type(self.sharding).__name__
 
@@ -68,10 +72,14 @@ class LeafLayout:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     @property
-    def devices(self) -> tuple[jax.Device, ...]:
-        """The devices that hold a part of the array, in order of id."""
-        held = self.sharding.device_set if self.sharding else ()
-        return tuple(sorted(held, key=lambda device: device.id))
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that hold a part of the array, in order of id.
+
+        Those of an abstract mesh are its positions: 0, 1, 2 and so on.
+        """
+        if self.sharding is None:
+            return ()
+        return tuple(sorted(devices_of(self.sharding), key=device_id))
 
     @property
     def bytes_per_device(self) -> int:
@@ -86,18 +94,49 @@ class LeafLayout:
         return self.bytes_per_device * len(self.devices)
 
 
+def devices_of(sharding: Sharding) -> Sequence[Device]:
+    """List the devices of a sharding, in the order of its mesh."""
+    match sharding:
+        case NamedSharding(mesh=AbstractMesh() as mesh):
+            return range(mesh.size)
+        case NamedSharding(mesh=mesh):
+            return list(mesh.devices.flat)
+        case _:
+            return list(sharding.device_set)
+
+
 def slices_of(
-    sharding: jax.sharding.Sharding, shape: tuple[int, ...]
-) -> dict[jax.Device, Slice]:
+    sharding: Sharding, shape: tuple[int, ...]
+) -> dict[Any, Slice]:
     """Give the slice of an array that each device holds."""
-    indices: Mapping[jax.Device, Any] = sharding.devices_indices_map(shape)
-    return {
-        device: tuple(
-            part.indices(size)[:2]
-            for part, size in zip(index, shape, strict=True)
+    if not isinstance(sharding, NamedSharding):
+        return {
+            device: tuple(
+                part.indices(size)[:2]
+                for part, size in zip(index, shape, strict=True)
+            )
+            for device, index in sharding.devices_indices_map(shape).items()
+        }
+    # By hand, for JAX does it for neither an abstract mesh nor a sum that
+    # is not reduced.
+    sizes = sharding.mesh.shape
+    shard_shape = sharding.shard_shape(shape)
+    held = {}
+    for device, place in zip(
+        devices_of(sharding), np.ndindex(*sizes.values()), strict=True
+    ):
+        index = dict(zip(sizes, place, strict=True))
+        starts = [0] * len(shape)
+        for axis, entry in enumerate(sharding.spec.partitions):
+            names = entry if isinstance(entry, tuple) else (entry,)
+            for name in names:
+                if name in sizes:
+                    starts[axis] = starts[axis] * sizes[name] + index[name]
+        held[device] = tuple(
+            (start * size, (start + 1) * size)
+            for start, size in zip(starts, shard_shape, strict=True)
         )
-        for device, index in indices.items()
-    }
+    return held
 
 
 class TreeLayout(Sequence[LeafLayout]):
@@ -125,13 +164,18 @@ class TreeLayout(Sequence[LeafLayout]):
         return len(self._leaves)
 
     @cached_property
-    def bytes_on(self) -> dict[jax.Device, int]:
-        """Bytes on each device that holds any of it, in order of id."""
-        held: Counter[jax.Device] = Counter()
+    def bytes_on(self) -> dict[Device, int]:
+        """Bytes on each device that holds any of it, in order of id.
+
+        An array that the tree has twice is counted once.
+        """
+        held: Counter[Device] = Counter()
         for leaf in self:
-            for device in leaf.devices:
+            for device in leaf.devices if leaf.same_as is None else ():
                 held[device] += leaf.bytes_per_device
-        return dict(sorted(held.items(), key=lambda item: item[0].id))
+        return {
+            device: held[device] for device in sorted(held, key=device_id)
+        }
 
     @property
     def bytes_per_device(self) -> int:
@@ -140,7 +184,7 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @property
     def bytes(self) -> int:
-        """Bytes on all devices together; copies count each time."""
+        """Bytes on all devices together; each device's copy counts."""
         return sum(self.bytes_on.values())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
@@ -151,7 +195,9 @@ class TreeLayout(Sequence[LeafLayout]):
                 leaf.spec,
                 "-" if leaf.shard_shape is None else str(leaf.shard_shape),
                 f"{leaf.bytes_per_device:,}",
-                f"{leaf.bytes:,}",
+                f"{leaf.bytes:,}"
+                if leaf.same_as is None
+                else f"same as {leaf.same_as}",
             )
         devices = len(self.bytes_on)
         noun = "device" if devices == 1 else "devices"
@@ -228,10 +274,7 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
-def _leaf_layout(path: tuple[Any, ...], leaf: Any) -> LeafLayout:
-    name = jax.tree_util.keystr(
-        strip_value(path), simple=True, separator="."
-    )
+def _leaf_layout(name: str, leaf: Any, same_as: str | None) -> LeafLayout:
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
             f"the array at {name!r} is being traced and is on no device "
@@ -245,14 +288,25 @@ def _leaf_layout(path: tuple[Any, ...], leaf: Any) -> LeafLayout:
             f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
         )
     shape, dtype = tuple(leaf.shape), leaf.dtype
-    sharding = getattr(leaf, "sharding", None)
+    deleted = isinstance(leaf, jax.Array) and leaf.is_deleted()
+    sharding = None if deleted else getattr(leaf, "sharding", None)
+    # The type of an array outside of any mesh.
+    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+        sharding = None
     try:
         shard_shape = sharding and sharding.shard_shape(shape)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
     return LeafLayout(
-        name, shape, str(dtype), dtype.itemsize, sharding, shard_shape
+        name,
+        shape,
+        str(dtype),
+        dtype.itemsize,
+        sharding,
+        shard_shape,
+        same_as,
+        deleted,
     )
 
 
@@ -262,8 +316,10 @@ def layout(tree: Any) -> TreeLayout:
     Args:
         tree: An array, or any tree of them: an :class:`flax.nnx.Module`,
             an :class:`flax.nnx.State`, Linen variables with or without
-            boxes, optimizer state, abstract arrays with shardings.
-            A Variable that a Module holds twice is reported once.
+            boxes, optimizer state, abstract arrays with shardings, on a
+            mesh of devices or an abstract one.
+            A Variable that a Module holds twice is reported once, and an
+            array that two Variables hold is counted once.
 
     Returns:
         One :class:`LeafLayout` for each array, with its shape on each
@@ -293,5 +349,16 @@ def layout(tree: Any) -> TreeLayout:
         kernel     float32[16,64]  P(None, 'model')  (16, 16)          1,024         8,192
         8 devices                                                      1,024         8,192
     """  # noqa: E501
-    leaves, _ = jax.tree_util.tree_flatten_with_path(expand_modules(tree))
-    return TreeLayout([_leaf_layout(path, leaf) for path, leaf in leaves])
+    leaves = jax.tree_util.tree_leaves_with_path(expand_modules(tree))
+    rows = []
+    first: dict[int, str] = {}
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(
+            strip_value(path), simple=True, separator="."
+        )
+        same_as = None
+        if isinstance(leaf, jax.Array):
+            same_as = first.get(id(leaf))
+            first.setdefault(id(leaf), name)
+        rows.append(_leaf_layout(name, leaf, same_as))
+    return TreeLayout(rows)

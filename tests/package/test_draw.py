@@ -183,6 +183,41 @@ def test_an_empty_array_is_drawn() -> None:
     assert repr(draw(x)).endswith("devices 0-7: [0:0, 0:4]")
 
 
+@given(placed())
+def test_an_abstract_mesh(array: jax.ShapeDtypeStruct) -> None:
+    """draw() of an abstract mesh is the drawing of its devices."""
+    sharding = array.sharding
+    mesh = sharding.mesh.abstract_mesh
+    plan = jax.ShapeDtypeStruct(
+        array.shape,
+        array.dtype,
+        sharding=NamedSharding(mesh, sharding.spec),
+    )
+
+    assert repr(draw(plan)) == repr(draw(array))
+    assert draw(plan).svg() == draw(array).svg()
+
+
+def test_a_sum_that_is_not_reduced() -> None:
+    """draw() shows the parts of a sum: each device holds a whole array."""
+    mesh = jax.make_mesh((8,), ("model",), (AxisType.Explicit,))
+    x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("model")))
+    total = NamedSharding(mesh, P(unreduced={"model"}))
+    with jax.set_mesh(mesh):
+        text = repr(draw(jnp.einsum("a,a->", x, x, out_sharding=total)))
+
+    assert text.endswith("devices 0-7: []")
+
+
+def test_an_array_that_was_donated() -> None:
+    """draw() refuses an array that was deleted."""
+    x = jnp.ones(8)
+    x.delete()
+
+    with pytest.raises(ValueError, match="'x' was deleted"):
+        draw({"x": x})
+
+
 def test_an_array_on_no_device() -> None:
     """draw() refuses a NumPy array, and says what to do."""
     with pytest.raises(ValueError, match="'x' is on no device: place it"):

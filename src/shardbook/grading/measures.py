@@ -186,6 +186,8 @@ def show(value: Any) -> str:
 def describe_shards(array: Any) -> str:
     """Describe which device holds which slice of an array."""
     if isinstance(array, jax.Array | jax.ShapeDtypeStruct):
+        if isinstance(array, jax.Array) and array.is_deleted():
+            return f"{type_of(array)}, deleted"
         # Without the spec, which can be spelled in more ways than one.
         _, *lines = repr(draw(array)).splitlines()
         return "\n".join([type_of(array), *lines])
