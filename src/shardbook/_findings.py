@@ -1,11 +1,11 @@
 """Find what looks wrong in a layout: each rule is a function."""
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from jax.sharding import NamedSharding, SingleDeviceSharding
 
@@ -34,14 +34,16 @@ class Finding:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
+        return (
+            f"{self.path}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
+        )
 
 
 Leaves = Sequence["LeafLayout"]
 Rule = Callable[[Leaves], Iterator[Finding]]
 
 
-def findings(
+def find(
     leaves: Leaves, ignore: Collection[str] = ()
 ) -> tuple[Finding, ...]:
     """Apply all rules but those to ignore; the costliest comes first."""
@@ -64,15 +66,19 @@ def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
 
     Without what makes no difference: axes of size one.
     """
-    sharding = leaf.sharding
+    return _axes(leaf.sharding, len(leaf.shape))
+
+
+@cache
+def _axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     if not isinstance(sharding, NamedSharding):
-        return ((),) * len(leaf.shape)
+        return ((),) * ndim
     sizes = dict(sharding.mesh.shape)
     found = []
     for entry in sharding.spec:
         names = (entry,) if isinstance(entry, str) else tuple(entry or ())
         found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
-    return (*found, *[()] * (len(leaf.shape) - len(found)))
+    return (*found, *[()] * (ndim - len(found)))
 
 
 def _parts(leaf: "LeafLayout") -> int:
@@ -83,9 +89,10 @@ def _parts(leaf: "LeafLayout") -> int:
     return math.prod(sizes[n] for names in axes_of(leaf) for n in names)
 
 
-def _pattern(path: str) -> str:
+def pattern_of(path: str) -> str:
     """Write a path without the numbers of layers that repeat."""
-    return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
+    names = path.split(".")
+    return ".".join("*" if name.isdecimal() else name for name in names)
 
 
 def _is_large(leaf: "LeafLayout") -> bool:
@@ -108,16 +115,16 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
         kinds[name, len(leaf.shape)].append(leaf)
     for (name, _), alike in kinds.items():
         most = max(map(_parts, alike))
-        sharded = sum(_parts(leaf) > 1 for leaf in alike)
+        sharded = sum(x.repeats for x in alike if _parts(x) > 1)
         for leaf in alike:
             if most > 1 and _parts(leaf) == 1 and _is_large(leaf):
-                size = leaf.bytes_per_device
+                size = leaf.bytes_per_device * leaf.repeats
                 yield Finding(
                     "replicated",
                     leaf.path,
                     size - size // most,
-                    f"replicated, while {sharded} others named {name!r} are "
-                    f"sharded, up to {most} ways",
+                    f"replicated, while {sharded} others named {name!r} "
+                    f"are sharded, up to {most} ways",
                 )
 
 
@@ -126,13 +133,15 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
     layers: dict[tuple[str, tuple[int, ...]], list[LeafLayout]]
     layers = defaultdict(list)
     for leaf in _on_meshes(leaves):
-        if "*" in (pattern := _pattern(leaf.path)):
+        if "*" in (pattern := pattern_of(leaf.path)):
             layers[pattern, leaf.shape].append(leaf)
     for (pattern, _), alike in layers.items():
-        counts = Counter(map(axes_of, alike))
+        counts: Counter[Any] = Counter()
+        for leaf in alike:
+            counts[axes_of(leaf)] += leaf.repeats
         usual, count = counts.most_common(1)[0]
         # Half of them, and no one knows which half is right.
-        if 2 * count <= len(alike):
+        if 2 * count <= counts.total():
             continue
         spec = next(x.spec for x in alike if axes_of(x) == usual)
         for leaf in alike:
@@ -141,7 +150,7 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
                     "other_axes",
                     leaf.path,
                     leaf.bytes_per_device,
-                    f"{leaf.spec}, while {count} of {len(alike)} at "
+                    f"{leaf.spec}, while {count} of {counts.total()} at "
                     f"{pattern} are {spec}",
                 )
 
@@ -168,48 +177,41 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
                 "largest_axis",
                 leaf.path,
                 leaf.bytes_per_device,
-                f"{leaf.spec} shards the axis of {leaf.shape[small]:,}, and "
-                f"leaves the one of {leaf.shape[large]:,} whole",
+                f"{leaf.spec} shards the axis of {leaf.shape[small]:,}, "
+                f"and leaves the one of {leaf.shape[large]:,} whole",
             )
 
 
 def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
     """Find optimizer state that is laid out otherwise than its parameter.
 
-    Below "opt_state", the longest end of a path that is the path of an
+    Below "opt_state", the longest end of a path that is the path of one
     array of the same shape elsewhere tells the parameter.
     """
-    parameters = {
-        leaf.path: leaf
-        for leaf in leaves
-        if "opt_state" not in leaf.path.split(".")
-    }
+    parameters: dict[Any, list[LeafLayout]] = defaultdict(list)
+    states = []
     for leaf in leaves:
-        names = leaf.path.split(".")
-        if "opt_state" not in names or not leaf.shape:
-            continue
-        names = names[names.index("opt_state") + 1 :]
-        for start in range(len(names)):
-            end = ".".join(names[start:])
-            found = [
-                each
-                for path, each in parameters.items()
-                if (path == end or path.endswith(f".{end}"))
-                and each.shape == leaf.shape
-            ]
-            if len(found) == 1:
-                (param,) = found
-                if (axes_of(param), param.devices) != (
-                    axes_of(leaf),
-                    leaf.devices,
-                ):
-                    yield Finding(
-                        "optimizer_state",
-                        leaf.path,
-                        abs(leaf.bytes_per_device - param.bytes_per_device),
-                        f"{leaf.spec}, while {param.path} is {param.spec}",
-                    )
-                break
+        names = tuple(leaf.path.split("."))
+        if "opt_state" in names:
+            states.append((names[names.index("opt_state") + 1 :], leaf))
+        else:
+            for start in range(len(names)):
+                parameters[names[start:], leaf.shape].append(leaf)
+    for names, leaf in states:
+        ends = (names[start:] for start in range(len(names)))
+        found = [parameters[end, leaf.shape] for end in ends if leaf.shape]
+        for param in next(filter(None, found), ())[:1]:
+            if _place(param) != _place(leaf):
+                yield Finding(
+                    "optimizer_state",
+                    leaf.path,
+                    abs(leaf.bytes_per_device - param.bytes_per_device),
+                    f"{leaf.spec}, while {param.path} is {param.spec}",
+                )
+
+
+def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
+    return axes_of(leaf), leaf.devices
 
 
 def one_device(leaves: Leaves) -> Iterator[Finding]:

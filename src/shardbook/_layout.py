@@ -1,18 +1,25 @@
 """Report how the arrays of a tree or Module are laid out on devices."""
 
-import html
+import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
 from itertools import count
+from os import PathLike
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, Sharding
+
+from shardbook._findings import Finding, axes_of, find, pattern_of
+from shardbook._layout_files import read_layout, require_same
+from shardbook._layout_tables import html_of, text_of
 
 # A device; of an abstract mesh, which has none, the position in it.
 Device: TypeAlias = jax.Device | int
@@ -41,6 +48,10 @@ class LeafLayout:
         same_as: The path of an earlier leaf that is the same array, or
             ``None``. The sums of a :class:`TreeLayout` count it there.
         deleted: Whether it was deleted, as a donated array is.
+        committed: Whether it is committed to its devices, or ``None`` if
+            it is no array of JAX.
+        repeats: How many arrays that differ in the numbers of their path
+            this one stands for, in a layout that is rolled up.
     """
 
     path: str
@@ -51,6 +62,8 @@ class LeafLayout:
     shard_shape: tuple[int, ...] | None
     same_as: str | None = None
     deleted: bool = False
+    committed: bool | None = None
+    repeats: int = 1
 
     @property
     def spec(self) -> str:
@@ -59,12 +72,27 @@ class LeafLayout:
             case None:
                 return "deleted" if self.deleted else "not on a device"
             case NamedSharding(spec=spec):
-                return str(spec).replace(",)", ")")
+                words = str(spec).replace(",)", ")")
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
-                return f"one device: {device_id(device)}"
+                words = f"one device: {device_id(device)}"
             case _:
-                return type(self.sharding).__name__
+                words = type(self.sharding).__name__
+        return f"{words}, {self.host_memory}" if self.host_memory else words
+
+    @property
+    def host_memory(self) -> str:
+        """The kind of memory if it is the host's, or else nothing."""
+        kind = self.sharding.memory_kind if self.sharding else None
+        if kind is None or "host" not in kind:
+            return ""
+        # On CPU the host's memory is that of the devices.
+        usual = {
+            device.default_memory().kind
+            for device in self.devices
+            if isinstance(device, jax.Device)
+        }
+        return "" if kind in usual else kind
 
     @property
     def type(self) -> str:
@@ -81,6 +109,22 @@ class LeafLayout:
             return ()
         return tuple(sorted(devices_of(self.sharding), key=device_id))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the array in terms of JSON, however its spec is written.
+
+        With its type, its spec, and the sizes of the mesh axes.
+        """
+        about: dict[str, Any] = {"type": self.type, "spec": self.spec}
+        if isinstance(self.sharding, NamedSharding):
+            axes = axes_of(self)
+            while axes and not axes[-1]:
+                axes = axes[:-1]
+            about["spec"] = [list(names) for names in axes]
+            about["mesh"] = dict(self.sharding.mesh.shape)
+            if self.host_memory:
+                about["memory"] = self.host_memory
+        return about
+
     @property
     def bytes_per_device(self) -> int:
         """Bytes on each device that holds a part."""
@@ -91,7 +135,7 @@ class LeafLayout:
     @property
     def bytes(self) -> int:
         """Bytes on all devices together; copies count each time."""
-        return self.bytes_per_device * len(self.devices)
+        return self.bytes_per_device * len(self.devices) * self.repeats
 
 
 def devices_of(sharding: Sharding) -> Sequence[Device]:
@@ -142,22 +186,21 @@ def slices_of(
 class TreeLayout(Sequence[LeafLayout]):
     """How each array of a tree is laid out; it prints as a table.
 
-    A sequence of :class:`LeafLayout`, in the order of the tree.
+    A sequence of :class:`LeafLayout`, in the order of the tree. A slice of
+    it is a layout too, and ``layout(model)["layers.0.kernel"]`` gives the
+    array of that path. A large one prints rolled up, and what looks wrong
+    in it is said below the table.
     """
 
-    HEADINGS = (
-        "path",
-        "array",
-        "spec",
-        "each device",
-        "bytes each",
-        "bytes in all",
-    )
-
-    def __init__(self, leaves: Sequence[LeafLayout]) -> None:
+    def __init__(self, leaves: Iterable[LeafLayout]) -> None:
         self._leaves = tuple(leaves)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return TreeLayout(self._leaves[index])
+        if isinstance(index, str):
+            (leaf,) = (each for each in self.select(index))
+            return leaf
         return self._leaves[index]
 
     def __len__(self) -> int:
@@ -167,12 +210,14 @@ class TreeLayout(Sequence[LeafLayout]):
     def bytes_on(self) -> dict[Device, int]:
         """Bytes on each device that holds any of it, in order of id.
 
-        An array that the tree has twice is counted once.
+        An array that the tree has twice is counted once, and one in the
+        memory of the host is not counted.
         """
         held: Counter[Device] = Counter()
         for leaf in self:
-            for device in leaf.devices if leaf.same_as is None else ():
-                held[device] += leaf.bytes_per_device
+            if leaf.same_as is None and not leaf.host_memory:
+                for device in leaf.devices:
+                    held[device] += leaf.bytes_per_device * leaf.repeats
         return {
             device: held[device] for device in sorted(held, key=device_id)
         }
@@ -187,58 +232,142 @@ class TreeLayout(Sequence[LeafLayout]):
         """Bytes on all devices together; each device's copy counts."""
         return sum(self.bytes_on.values())
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        for leaf in self:
-            yield (
-                leaf.path,
-                leaf.type,
-                leaf.spec,
-                "-" if leaf.shard_shape is None else str(leaf.shard_shape),
-                f"{leaf.bytes_per_device:,}",
-                f"{leaf.bytes:,}"
-                if leaf.same_as is None
-                else f"same as {leaf.same_as}",
-            )
-        devices = len(self.bytes_on)
-        noun = "device" if devices == 1 else "devices"
-        most = "at most " if len(set(self.bytes_on.values())) > 1 else ""
-        yield (
-            f"{devices} {noun}",
-            "",
-            "",
-            "",
-            f"{most}{self.bytes_per_device:,}",
-            f"{self.bytes:,}",
+    @property
+    def host_bytes(self) -> int:
+        """Bytes in the memory of hosts, where arrays are offloaded to."""
+        return sum(
+            leaf.bytes
+            for leaf in self
+            if leaf.host_memory and leaf.same_as is None
         )
+
+    def select(self, pattern: str) -> "TreeLayout":
+        """Keep the arrays whose path matches.
+
+        Args:
+            pattern: A path, in which ``*`` stands for any characters, as
+                in ``"layers.*.kernel"``.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        found = [each for each in self if fnmatchcase(each.path, pattern)]
+        if not found:
+            near = get_close_matches(pattern, [x.path for x in self], n=3)
+            some = near or [each.path for each in self[:3]]
+            raise KeyError(
+                f"No array at {pattern!r}. There are {len(self)} paths, "
+                f"such as {', '.join(map(repr, some))}"
+            )
+        return TreeLayout(found)
+
+    def by_size(self) -> "TreeLayout":
+        """Put the arrays that take the most bytes on a device first."""
+        return TreeLayout(
+            sorted(self, key=lambda x: -x.bytes_per_device * x.repeats)
+        )
+
+    def rolled_up(self) -> "TreeLayout":
+        """Take arrays together that differ in the numbers of their path.
+
+        Those of layers that repeat, if they are alike in all else:
+        ``layers.*.kernel``, with ``repeats``.
+        """
+        return self._rolled_up
+
+    @cached_property
+    def _rolled_up(self) -> "TreeLayout":
+        groups: dict[Any, list[LeafLayout]] = {}
+        for leaf in self:
+            pattern = pattern_of(leaf.path)
+            # What is the same array as another is not taken together.
+            alone = leaf.path if leaf.same_as else ""
+            place = (leaf.sharding, leaf.deleted, leaf.committed)
+            alike = (pattern, alone, leaf.dtype, leaf.shape, place)
+            groups.setdefault(alike, []).append(leaf)
+        return TreeLayout(
+            group[0]
+            if len(group) == 1
+            else replace(
+                group[0],
+                path=pattern,
+                repeats=sum(leaf.repeats for leaf in group),
+            )
+            for (pattern, *_), group in groups.items()
+        )
+
+    def findings(self, ignore: Collection[str] = ()) -> tuple[Finding, ...]:
+        """Tell what looks wrong, the costliest first.
+
+        Arrays that are alike are taken together, as in :meth:`rolled_up`.
+
+        Args:
+            ignore: Names of rules to leave out: ``replicated``,
+                ``other_axes``, ``largest_axis``, ``optimizer_state`` and
+                ``one_device``.
+
+        Raises:
+            ValueError: If a rule is unknown.
+        """
+        return find(self.rolled_up(), ignore)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Describe each array by its path, in terms of JSON.
+
+        With its type, its spec, and the sizes of the mesh axes.
+        """
+        return {leaf.path: leaf.to_dict() for leaf in self}
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the layout to a file, for :meth:`expect`.
+
+        Raises:
+            FileExistsError: If there is one. Delete it first.
+        """
+        text = json.dumps(self.to_dict(), indent=1)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
+    def expect(
+        self, other: "TreeLayout | str | PathLike[str]"
+    ) -> "TreeLayout":
+        """Require the same arrays with the same layout, as a test does.
+
+        Specs are the same if they divide an array over the same mesh axes,
+        however they are written.
+
+        Args:
+            other: A layout, or a file that :meth:`save` has written.
+
+        Returns:
+            The layout itself.
+
+        Raises:
+            LayoutMismatch: If they differ, with each path that does. It is
+                an AssertionError.
+            FileNotFoundError: If there is no such file.
+            ValueError: If :meth:`save` did not write it.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import layout
+            >>> before = layout({"step": jax.numpy.zeros(())})
+            >>> after = layout({"step": jax.numpy.ones(())})
+            >>> after.expect(before)["step"].type
+            'float32[]'
+        """
+        if isinstance(other, TreeLayout):
+            wanted = other.to_dict()
+        else:
+            wanted = read_layout(other)
+        require_same(self.to_dict(), wanted)
+        return self
 
     def __repr__(self) -> str:
-        rows = [self.HEADINGS, *self._rows()]
-        widths = [
-            max(map(len, column)) for column in zip(*rows, strict=True)
-        ]
-        lines = [
-            [
-                *map(str.ljust, row[:4], widths[:4]),
-                *map(str.rjust, row[4:], widths[4:]),
-            ]
-            for row in rows
-        ]
-        return "\n".join("  ".join(line).rstrip() for line in lines)
+        return text_of(self)
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], start: str, end: str) -> str:
-            row = "".join(
-                f"{start}{html.escape(cell)}{end}" for cell in cells
-            )
-            return f"<tr>{row}</tr>"
-
-        head = line(self.HEADINGS, '<th scope="col">', "</th>")
-        *rows, total = [line(row, "<td>", "</td>") for row in self._rows()]
-        return (
-            f'<div class="shardbook-table"><table><thead>{head}</thead>'
-            f"<tbody>{''.join(rows)}</tbody>"
-            f"<tfoot>{total}</tfoot></table></div>"
-        )
+        return html_of(self)
 
 
 def is_graph_node(node: Any) -> bool:
@@ -274,6 +403,18 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
+@cache
+def _shard_shape(
+    sharding: Sharding, shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    return sharding.shard_shape(shape)
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype)
+
+
 def _leaf_layout(name: str, leaf: Any, same_as: str | None) -> LeafLayout:
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
@@ -294,19 +435,20 @@ def _leaf_layout(name: str, leaf: Any, same_as: str | None) -> LeafLayout:
     if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
         sharding = None
     try:
-        shard_shape = sharding and sharding.shard_shape(shape)
+        shard_shape = sharding and _shard_shape(sharding, shape)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
     return LeafLayout(
         name,
         shape,
-        str(dtype),
+        _name_of(dtype),
         dtype.itemsize,
         sharding,
         shard_shape,
         same_as,
         deleted,
+        leaf.committed if isinstance(leaf, jax.Array) else None,
     )
 
 
