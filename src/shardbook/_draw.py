@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding
 from shardbook._layout import (
     LeafLayout,
     Slice,
+    TreeLayout,
     device_id,
     devices_of,
     layout,
@@ -30,6 +31,21 @@ COLORS = (
     "#f6a57b",
     "#d9d671",
 )
+# How many arrays a drawing has, and how many slices and devices together:
+# what is larger would be a heavy page, and no one would look at it.
+ARRAYS = 24
+SHAPES = 1000
+# Of more devices, a picture has the colors alone.
+NUMBERED = 64
+
+
+def color_of(number: int) -> str:
+    """Give each slice a color of its own, light enough for dark text."""
+    if number < len(COLORS):
+        return COLORS[number]
+    # The golden angle: neighbors are far apart.
+    hue = number * 137.508 % 360
+    return f"hsl({hue:.0f} {55 + number % 3 * 15}% {82 - number % 4 * 5}%)"
 
 
 @dataclass(frozen=True)
@@ -79,7 +95,7 @@ class _Placed:
         self.parts = [
             _Part(
                 region,
-                COLORS[number % len(COLORS)],
+                color_of(number),
                 tuple(sorted(holders[region])),
             )
             for number, region in enumerate(sorted(holders))
@@ -105,8 +121,9 @@ class _Placed:
         The type is as :func:`jax.typeof` prints it.
         """
         words = f"{self.leaf.dtype}[{','.join(self.sizes())}]"
+        times = f"×{self.leaf.repeats}" if self.leaf.repeats > 1 else ""
         return " ".join(
-            filter(None, [self.leaf.path, words, self.leaf.spec])
+            filter(None, [self.leaf.path, times, words, self.leaf.spec])
         )
 
     def describe(self) -> str:
@@ -239,10 +256,12 @@ def _array_picture(array: _Placed) -> _Picture:
         words = _ranges(part.devices)
         if 7.5 * len(words) > width:
             words = f"×{len(part.devices)}" if len(part.devices) > 1 else ""
+        if len(array.parts) > NUMBERED:
+            words = ""
         parts.append(_rect(box, part.color))
-        parts.append(
-            _text(x + width / 2, y + height / 2 + 4, words, fill="#16181d")
-        )
+        if words:
+            middle = (x + width / 2, y + height / 2 + 4)
+            parts.append(_text(*middle, words, fill="#16181d"))
     width, height = array.width * scale, array.height * scale
     parts.append(_text(left + width / 2, top - 9, columns))
     parts.append(_text(left / 2 - 4, top + height / 2 + 4, rows))
@@ -273,8 +292,13 @@ def _devices_picture(array: _Placed) -> _Picture:
     rows, (down, across) = _grid(array.leaf)
     side, gap = (36, 6) if len(rows[0]) > 4 else (44, 12)
     held = {device: part for part in array.parts for device in part.devices}
+    numbered = sum(map(len, rows)) <= NUMBERED
+    if not numbered:
+        side, gap = 8, 2
     left = 8 * len(down) + 10 if down else 2
-    top, pitch = 24, (side + gap, side * array.height + gap + 16)
+    top, pitch = 24, (side + gap, side + gap)
+    if numbered:
+        pitch = (side + gap, side * array.height + gap + 16)
     parts = [
         _text(left + len(rows[0]) * pitch[0] / 2 - gap / 2, 15, across)
     ]
@@ -288,11 +312,14 @@ def _devices_picture(array: _Placed) -> _Picture:
             if device in held:
                 part = held[device]
                 box = _scaled(array.box(part), x + indent, y, side)
+                if not numbered:
+                    box = (x, y, side, side)
                 parts.append(_rect(box, part.color, part.color))
-            whole = (0, 0, array.width, array.height)
-            parts.append(_rect(_scaled(whole, x + indent, y, side)))
-            foot = y + side * array.height + 13
-            parts.append(_text(x + side / 2, foot, str(device)))
+            if numbered:
+                whole = (0, 0, array.width, array.height)
+                parts.append(_rect(_scaled(whole, x + indent, y, side)))
+                foot = y + side * array.height + 13
+                parts.append(_text(x + side / 2, foot, str(device)))
     width = left + len(rows[0]) * pitch[0] - gap + 2
     return _Picture(width, top + len(rows) * pitch[1], parts)
 
@@ -300,14 +327,26 @@ def _devices_picture(array: _Placed) -> _Picture:
 class Drawing:
     """Which device holds which slice: a picture in a notebook, or text."""
 
-    def __init__(self, leaves: Sequence[LeafLayout]) -> None:
-        self._arrays = [_Placed(leaf) for leaf in leaves]
+    def __init__(self, leaves: TreeLayout) -> None:
+        shown = leaves if len(leaves) <= ARRAYS else leaves.rolled_up()
+        self._arrays: list[_Placed] = []
+        shapes = 0
+        for leaf in shown[:ARRAYS]:
+            placed = _Placed(leaf)
+            shapes += len(placed.parts) + len(leaf.devices)
+            if self._arrays and shapes > SHAPES:
+                break
+            self._arrays.append(placed)
+        rest = len(shown) - len(self._arrays)
+        self._rest = f"and {rest} more arrays: draw a part" if rest else ""
 
     def __repr__(self) -> str:
-        return "\n".join(array.describe() for array in self._arrays)
+        lines = [array.describe() for array in self._arrays]
+        return "\n".join([*lines, *filter(None, [self._rest])])
 
     def _repr_html_(self) -> str:
-        return "".join(map(_figure, self._arrays))
+        rest = f"<p>{self._rest}</p>" if self._rest else ""
+        return "".join([*map(_figure, self._arrays), rest])
 
     def svg(self) -> str:
         """Give the pictures as one SVG file, for light and dark pages."""
@@ -318,6 +357,10 @@ class Drawing:
                 _devices_picture(placed),
             )
             beside = array.width + 32
+            words = html.escape(placed.title())
+            parts.append(f'<text x="2" y="{below + 14:.0f}">{words}</text>')
+            widest = max(widest, 7.5 * len(placed.title()))
+            below += 20
             for picture, x in ((array, 0.0), (devices, beside)):
                 height = max(array.height, devices.height)
                 y = below + (height - picture.height) / 2
@@ -343,6 +386,7 @@ def _figure(array: _Placed) -> str:
         f"{_array_picture(array)}{_devices_picture(array)}</div>"
         f"<figcaption><code>{html.escape(array.title())}</code>: "
         f"{leaf.shard_shape}, {leaf.bytes_per_device:,} bytes on {where}"
+        f"{'; the numbers are devices' if count > 1 else ''}"
         "</figcaption></figure>"
     )
 
@@ -361,7 +405,9 @@ def draw(tree: Any) -> Drawing:
 
     Returns:
         A drawing that a notebook shows. It prints as text, which is also
-        what a screen reader says of the picture.
+        what a screen reader says of the picture. Of a large tree, arrays
+        that differ in the numbers of their path are drawn once, and what
+        is more than a page can show is left out; the drawing says so.
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being

@@ -222,3 +222,28 @@ def test_an_array_on_no_device() -> None:
     """draw() refuses a NumPy array, and says what to do."""
     with pytest.raises(ValueError, match="'x' is on no device: place it"):
         draw({"x": np.ones(3)})
+
+
+def test_a_large_tree_is_a_small_page() -> None:
+    """draw() leaves out what a page can't show, and says how much."""
+    mesh = AbstractMesh((16, 32), ("data", "model"))
+    sharding = NamedSharding(mesh, P("data", "model"))
+    array = jax.ShapeDtypeStruct((512, 512), jnp.float32, sharding=sharding)
+    drawing = draw({f"k{i}": array for i in range(10_000)})
+
+    assert len(drawing._repr_html_()) < 200 * 1024
+    assert "and 9999 more arrays: draw a part" in repr(drawing)
+    layers = draw([{"kernel": array} for _ in range(10_000)])
+    assert repr(layers).startswith("*.kernel ×10000 float32[512@data")
+
+
+def test_slices_have_colors_of_their_own() -> None:
+    """draw() tells more slices apart than there are named colors."""
+    mesh = AbstractMesh((8, 4), ("data", "model"))
+    sharding = NamedSharding(mesh, P(("data", "model")))
+    array = jax.ShapeDtypeStruct((64,), jnp.float32, sharding=sharding)
+    figure, _ = draw(array)._repr_html_().split("</svg>", 1)
+
+    assert (
+        len(set(re.findall(r'fill="(#\w+|hsl[^"]+)" stroke', figure))) == 32
+    )
