@@ -19,7 +19,8 @@ def partitioned_kernel_shape(
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
         x: Input, ``(batch, in_dim)``, a NumPy or JAX array of any real
             dtype that JAX promotes to float32.
-        features: Outputs of the layer, a whole number of at least 1.
+        features: Outputs of the layer, a whole number from 1 to ``2**24``:
+            float32 does not hold every larger one.
 
     Returns:
         A float32 array, ``(2,)``, with ``[in_dim, features]``.

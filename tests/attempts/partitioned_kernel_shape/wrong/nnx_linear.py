@@ -1,4 +1,4 @@
-# wrong: values
+# wrong: structure
 """The same thing in NNX."""
 
 import jax
