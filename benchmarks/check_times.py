@@ -87,7 +87,7 @@ class Watch:
         time.sleep(THOUGHT)
         start = time.perf_counter()
         self.path.write_text(text)
-        self._until("ms for a call")
+        self._until("Waiting for a save")
         return time.perf_counter() - start
 
 

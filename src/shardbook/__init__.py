@@ -37,6 +37,10 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version(
+            "shardbook"
+        )
     if name not in _HOMES:
         raise AttributeError(
             f"module 'shardbook' has no attribute {name!r}"

@@ -2,9 +2,12 @@
 
 import atexit
 import base64
+import functools
+import inspect
+import io
+from collections import ChainMap
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
@@ -13,12 +16,35 @@ from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES
 
 
-@cache
+@functools.cache
 def _sandbox() -> Sandbox:
     # Kept for the next call, which then takes a fraction of the time.
     sandbox = Sandbox()
     atexit.register(sandbox.close)
     return sandbox
+
+
+def _cached(parameters: dict[str, Any], function: Any) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles what notebooks define, caches too: without what is cached."""
+
+    dispatch_table: ClassVar[Any] = ChainMap(
+        {
+            type(_sandbox): lambda function: (
+                _cached,
+                (function.cache_parameters(), function.__wrapped__),
+            ),
+            functools.cached_property: lambda each: (
+                functools.cached_property,
+                (each.func,),
+                {"attrname": each.attrname},
+            ),
+        },
+        cloudpickle.Pickler.dispatch_table,
+    )
 
 
 def check(
@@ -46,20 +72,33 @@ def check(
         In a cell below your attempt ``def state_zero_kernel(...)``:
         ``shardbook.check(state_zero_kernel)``.
     """
-    if not callable(function) or not hasattr(function, "__code__"):
+    name = getattr(function, "__name__", None)
+    if not callable(function) or name is None or isinstance(function, type):
         raise TypeError(
             "check() takes a function that you have defined, but got "
             f"an object of type {type(function).__name__}"
         )
-    name = function.__name__
     if name not in NAMES:
         raise ValueError(
             f"Unknown problem {name!r}. Give your function one of these "
             f"names: {', '.join(NAMES)}"
         )
-    data = base64.b64encode(cloudpickle.dumps(function)).decode()
-    jobs = [(name, "pickle", data, "your function")]
+    pickled = io.BytesIO()
+    try:
+        # A decorator such as jax.jit hides the function that it takes.
+        _Pickler(pickled).dump((function, inspect.unwrap(function)))
+    # What can go wrong depends on what the function uses.
+    except Exception as error:
+        raise TypeError(
+            f"{name} can't be sent to the process that grades: {error}. "
+            "Write it to a file, and use: shardbook check FILE"
+        ) from error
+    data = base64.b64encode(pickled.getvalue()).decode()
     (verdict,) = verdicts_of(
-        _sandbox(), jobs, seconds=seconds, megabytes=megabytes, again=True
+        _sandbox(),
+        [(name, "pickle", data, "your function")],
+        seconds=seconds,
+        megabytes=megabytes,
+        wanted=lambda: True,
     )
     return verdict

@@ -1,17 +1,21 @@
-"""The command line: list, start, check, watch, solution."""
+"""The command line: what readers do with the problems."""
 
 import difflib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import pydoc
+import webbrowser
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.markdown import Markdown
+from rich.text import Text
 
+from shardbook import __version__, _pages
 from shardbook.grading import attempt_files
 from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
@@ -27,80 +31,77 @@ OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
 
 
-class Attempt(NamedTuple):
-    """A file, and the problem that it is for."""
-
-    problem: str
-    path: Path
+def _say(console: Console, words: RenderableType) -> None:
+    # A terminal would break lines within words; a program wants them whole.
+    console.print(words, markup=False, soft_wrap=not console.is_terminal)
 
 
-def _say(console: Console, message: str) -> None:
-    console.print(message, markup=False, soft_wrap=True)
-
-
-def _fail(message: str) -> typer.Exit:
+def _fail(message: str, status: int = 2) -> typer.Exit:
     """Say why a command can't do its work, and return what ends it."""
     _say(ERRORS, message)
-    return typer.Exit(2)
+    return typer.Exit(status)
 
 
 def _complete(incomplete: str) -> list[str]:
     return [name for name in NAMES if name.startswith(incomplete)]
 
 
-def _problem(name: str) -> str:
-    """Accept the name of a problem."""
-    if name in NAMES:
-        return name
-    near = difflib.get_close_matches(name, NAMES, n=1)
+def _problem(given: str) -> str:
+    """Accept the name of a problem, a clear part of it, or its number."""
+    if given.isdecimal() and 0 < int(given) <= len(NAMES):
+        return NAMES[int(given) - 1]
+    part = given.lower().replace("-", "_")
+    found = _complete(part) or [name for name in NAMES if part in name]
+    if part in NAMES or len(found) == 1:
+        return part if part in NAMES else found[0]
+    if found:
+        raise typer.BadParameter(
+            f"{given!r} can be any of {', '.join(found)}: write more of it"
+        )
+    near = difflib.get_close_matches(given, NAMES, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise typer.BadParameter(
-        f"Unknown problem {name!r}.{guess} Choose one of: "
+        f"Unknown problem {given!r}.{guess} Choose one of: "
         f"{', '.join(NAMES)}"
     )
 
 
-def _attempt(given: str) -> Attempt:
-    """Accept the name of a problem, or a file with an attempt at one."""
-    if given in NAMES:
-        path = attempt_files.FOLDER / f"{given}.py"
+def _attempt(given: str) -> Path:
+    """Accept a problem with an attempt, or a file with an attempt."""
+    path = Path(given)
+    is_file = os.path.lexists(path) and not path.is_dir()
+    if given in NAMES or not (is_file or path.suffix == ".py"):
+        name = _problem(given)
+        path = attempt_files.path_of(name)
         if not os.path.lexists(path):
             raise typer.BadParameter(
-                f"There is no {path}. To begin: shardbook start {given}"
+                f"There is no {path}. To begin: shardbook start {name}"
             )
-        return Attempt(given, path)
-    path = Path(given)
-    if not os.path.lexists(path):
-        if path.suffix != ".py" and os.sep not in given:
-            _problem(given)
+    elif not os.path.lexists(path):
         raise typer.BadParameter(f"There is no file {given}")
-    problem = attempt_files.problem_of(path)
-    if problem is None:
+    elif not attempt_files.problem_of(path):
         raise typer.BadParameter(
             f"Can't tell which problem {given} is for: neither its name "
             f"nor a function in it is one of {', '.join(NAMES)}"
         )
-    return Attempt(problem, path)
+    return path
 
 
 Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="A problem, as 'shardbook list' shows it.",
+        help="A problem: its name, a clear part of it, or its number.",
         parser=_problem,
         autocompletion=_complete,
     ),
 ]
-Files = Annotated[
-    list[Attempt] | None,
-    typer.Argument(
-        metavar="NAME|FILE",
-        help="Problems or files. Without any, all of attempts/.",
-        parser=_attempt,
-        autocompletion=_complete,
-    ),
-]
+FILE = typer.Argument(
+    metavar="NAME|FILE",
+    help="A problem or a file. Without any: those that are begun.",
+    parser=_attempt,
+    autocompletion=_complete,
+)
 Seconds = Annotated[
     float,
     typer.Option(min=0.1, help="How many seconds an attempt may take."),
@@ -113,20 +114,42 @@ Megabytes = Annotated[
 ]
 
 
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.")
+    ] = False,
+) -> None:
+    if version:
+        print(f"shardbook {__version__}")
+        raise typer.Exit
+
+
+def _next() -> str:
+    """Say which problem is next, and how to go on with it."""
+    for name in attempt_files.unsolved():
+        begun = os.path.lexists(attempt_files.path_of(name))
+        return f"next: shardbook {'watch' if begun else 'start'} {name}"
+    return f"All {len(NAMES)} problems are solved."
+
+
+def _listing() -> Text:
+    """List the problems in order, with what is done and what is next."""
+    text = Text()
+    for number, name in enumerate(NAMES, 1):
+        about, state = _pages.about(name), attempt_files.state(name)
+        text.append(f"{number:2} {name}", "bold")
+        text.append(f"  {state}".rstrip(), "green")
+        text.append(f"\n   {about['title']} ({about['difficulty']})\n")
+    if left := len(attempt_files.unsolved()):
+        text.append(f"{len(NAMES) - left} of {len(NAMES)} are solved. ")
+    return text.append(_next())
+
+
 @app.command("list")
 def list_() -> None:
-    """Show the problems in order, and which are solved here."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "problem", "difficulty", "what you will see"):
-        table.add_column(heading, no_wrap=heading == "problem")
-    marks = {path.stem: "begun" for path in attempt_files.started()}
-    marks |= dict.fromkeys(attempt_files.solved(), "solved")
-    for name in NAMES:
-        about = attempt_files.about(name)
-        table.add_row(
-            marks.get(name), name, about["difficulty"], about["summary"]
-        )
-    OUTPUT.print(table)
+    """Show the problems in order, which are solved, and what is next."""
+    _say(OUTPUT, _listing())
 
 
 @app.command()
@@ -135,20 +158,21 @@ def start(name: Name) -> None:
     try:
         path = attempt_files.start(name)
     except FileExistsError as error:
-        _say(
-            ERRORS,
+        raise _fail(
             f"{error.filename} exists, and is left as it is. "
             "Rename it to start again.",
-        )
-        raise typer.Exit(1) from None
+            status=1,
+        ) from None
     except OSError as error:
         raise _fail(
             f"Can't write {error.filename}: {error.strerror}"
         ) from None
     _say(
         OUTPUT,
-        f"Wrote {path}. Replace its last line by your code,\n"
-        f"then: shardbook check {name}",
+        f"Wrote {path}. Replace its last line by your code, then:\n"
+        f"shardbook check {name}\n"
+        f"To read the problem: shardbook open {name}\n"
+        f"For a hint: shardbook hint {name}",
     )
 
 
@@ -158,22 +182,80 @@ def solution(name: Name) -> None:
     print(attempt_files.solution(name), end="")
 
 
-def _all_started() -> list[Attempt]:
-    paths = list(attempt_files.started())
-    if not paths:
-        raise _fail(
-            f"There is no attempt in {attempt_files.FOLDER}/. "
-            "To begin: shardbook start NAME"
-        )
-    return [Attempt(path.stem, path) for path in paths]
+def _markdown(text: str) -> RenderableType:
+    """Show Markdown on a terminal, and leave it as it is elsewhere."""
+    if OUTPUT.is_terminal:
+        return Markdown(text, code_theme="ansi_dark")
+    return Text(text)
+
+
+def _hint(name: str) -> RenderableType:
+    """Give one hint more than the last time; after the last, the first."""
+    hints = _pages.hints(name)
+    try:
+        number = attempt_files.next_hint(name, len(hints))
+    except OSError as error:
+        return Text(f"Can't note which hint is next: {error.strerror}")
+    title, words = hints[number]
+    end = f"\n\nThe solution: `shardbook solution {name}`"
+    return _markdown(
+        f"**Hint {number + 1} of {len(hints)}: {title}**\n\n{words}"
+        + end * (number + 1 == len(hints))
+    )
+
+
+@app.command()
+def hint(name: Name) -> None:
+    """Show a hint, each time the next one."""
+    _say(OUTPUT, _hint(name))
+
+
+@app.command("open")
+def open_(name: Name) -> None:
+    """Read the page of a problem: in a browser, else in a pager."""
+    address = _pages.address(name)
+    if address:
+        _say(OUTPUT, address)
+    if not (address and webbrowser.open(address)):
+        os.environ.setdefault("LESS", "-R")
+        with OUTPUT.capture() as page:
+            _say(OUTPUT, _markdown(_pages.statement(name)))
+        pydoc.pager(page.get())
 
 
 @contextmanager
-def _sandbox() -> Iterator[Sandbox]:
-    """Give a sandbox to grade in; if there can't be one, say why."""
+def _grading(
+    seconds: float, megabytes: int
+) -> Iterator[Callable[..., Iterator[Verdict]]]:
+    """Give what grades files, and notes which problems are solved."""
+
+    def grade(paths: list[Path], **more: Any) -> Iterator[Verdict]:
+        jobs = [
+            (
+                str(attempt_files.problem_of(path)),
+                "file",
+                str(path.absolute()),
+                str(path),
+            )
+            for path in paths
+        ]
+        verdicts = verdicts_of(
+            sandbox, jobs, seconds=seconds, megabytes=megabytes, **more
+        )
+        for path, verdict in zip(paths, verdicts, strict=True):
+            try:
+                if verdict.right:
+                    attempt_files.note_solved(verdict.problem, path)
+            except OSError as error:
+                words = f"what is solved: {error.strerror}"
+                _say(
+                    ERRORS, f"Can't note in {attempt_files.FOLDER} {words}"
+                )
+            yield verdict
+
     try:
         with Sandbox() as sandbox:
-            yield sandbox
+            yield grade
     except BrokenPipeError:
         # No one reads on, and that is fine.
         raise
@@ -181,111 +263,64 @@ def _sandbox() -> Iterator[Sandbox]:
         raise _fail(f"Can't grade: {error}") from None
 
 
-def _grade(
-    sandbox: Sandbox,
-    attempts: Sequence[Attempt],
-    seconds: float,
-    megabytes: int,
-    *,
-    again: bool = False,
-) -> Iterator[Verdict]:
-    """Grade attempts, and remember which are right."""
-    verdicts = verdicts_of(
-        sandbox,
-        [
-            (problem, "file", str(path.absolute()), str(path))
-            for problem, path in attempts
-        ],
-        seconds=seconds,
-        megabytes=megabytes,
-        again=again,
-    )
-    for (_, path), verdict in zip(attempts, verdicts, strict=True):
-        if verdict.right:
-            try:
-                attempt_files.note_solved(path)
-            except OSError as error:
-                _say(
-                    ERRORS,
-                    f"Can't note in {attempt_files.FOLDER} what is solved: "
-                    f"{error.strerror}",
-                )
-        yield verdict
-
-
-def _show(verdict: Verdict) -> None:
-    # Not cropped: a call can be wider, and must be whole to be copied.
-    OUTPUT.print(verdict, crop=False)
-    if verdict.right and verdict.problem != NAMES[-1]:
-        following = NAMES[NAMES.index(verdict.problem) + 1]
-        _say(OUTPUT, f"  next: shardbook start {following}")
-
-
 @app.command()
 def check(
-    files: Files = None,
+    files: Annotated[list[Path] | None, FILE] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as JSON.")
     ] = False,
     seconds: Seconds = SECONDS,
     megabytes: Megabytes = MEGABYTES,
 ) -> None:
-    """Grade attempts. The exit status is 0 if all are right, else 1."""
-    attempts = files or _all_started()
+    """Grade attempts. The exit status is 0 if all are right, else 1.
+
+    A verdict tells you whether your function does what the problem asks.
+    It is no proof against an attempt that means to mislead the grader.
+    """
+    paths = files or attempt_files.started()
+    if not paths:
+        raise _fail(
+            f"There is no attempt in {attempt_files.FOLDER}/. "
+            "To begin: shardbook start NAME"
+        )
     found: list[Verdict] = []
-    with ERRORS.status("Grading ...") as waiting, _sandbox() as sandbox:
-        for verdict in _grade(sandbox, attempts, seconds, megabytes):
+    # On the console of the verdicts, which then leave room for it.
+    console = OUTPUT if OUTPUT.is_terminal else ERRORS
+    with (
+        console.status("Grading ...") as waiting,
+        _grading(seconds, megabytes) as grade,
+    ):
+        for verdict in grade(paths):
             found.append(verdict)
             if not as_json:
-                # The line that waits must not be in the way.
-                waiting.stop()
-                _show(verdict)
-            waiting.update(f"Graded {len(found)} of {len(attempts)} ...")
-            waiting.start()
+                # Not cropped: a call can be wider, and is to be copied.
+                OUTPUT.print(verdict, crop=False)
+            waiting.update(f"Graded {len(found)} of {len(paths)} ...")
     right = sum(verdict.right for verdict in found)
     if as_json:
         print(json.dumps([each.as_json() for each in found], indent=2))
-    elif len(found) > 1:
-        OUTPUT.print(f"{right} of {len(found)} are right.")
+    else:
+        if len(found) > 1:
+            OUTPUT.print(f"{right} of {len(found)} are right.")
+        if right:
+            _say(OUTPUT, _next())
     raise typer.Exit(0 if right == len(found) else 1)
 
 
 @app.command()
 def watch(
-    files: Files = None,
+    file: Annotated[Path | None, FILE] = None,
     seconds: Seconds = SECONDS,
     megabytes: Megabytes = MEGABYTES,
 ) -> None:
-    """Grade attempts each time they are saved, until Ctrl-C."""
-    from watchfiles import watch as changes
+    """Grade an attempt each time it is saved. Keys are shown below it."""
+    from shardbook._watch import Watch
 
-    watched = {
-        attempt.path.absolute(): attempt
-        for attempt in files or _all_started()
-    }
-    saves = changes(
-        *{path.parent for path in watched},
-        debounce=50,
-        step=20,
-        recursive=False,
-        rust_timeout=100,
-        yield_on_timeout=True,
-    )
-    # The first round sets the watch up: what is saved from here on counts.
-    next(saves)
-    with _sandbox() as sandbox:
-
-        def grade(attempts: Sequence[Attempt]) -> None:
-            for verdict in _grade(
-                sandbox, attempts, seconds, megabytes, again=True
-            ):
-                _show(verdict)
-
-        grade(list(watched.values()))
-        OUTPUT.print("Waiting for a save. Ctrl-C ends.")
-        for events in saves:
-            saved = {Path(path).absolute() for _, path in events}
-            grade([watched[path] for path in watched if path in saved])
+    paths = [*map(attempt_files.path_of, attempt_files.unsolved() or NAMES)]
+    begun = [path for path in paths if os.path.lexists(path)]
+    keys = {"h": _hint, "l": lambda _: _listing()}
+    with _grading(seconds, megabytes) as grade:
+        Watch(OUTPUT, file or (begun or paths)[0], grade, keys).run()
 
 
 def main() -> None:

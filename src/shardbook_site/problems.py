@@ -5,6 +5,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
+from shardbook._pages import about
 from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
 from shardbook_site.markup import render
@@ -44,10 +45,7 @@ class ProblemList(SphinxDirective):
         text = render(
             self.env,
             f"{self.name}.md",
-            problems=[
-                {"name": name, **attempt_files.about(name)}
-                for name in NAMES
-            ],
+            problems=[{"name": name, **about(name)} for name in NAMES],
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 

@@ -1,5 +1,6 @@
 """Grading a function from a notebook cell."""
 
+import jax
 import jax.numpy as jnp
 import nbclient
 import pytest
@@ -24,7 +25,44 @@ def test_a_right_function() -> None:
 
     assert verdict.right, verdict
     assert "<strong>right</strong>" in verdict._repr_html_()
-    assert "<th>solution</th>" in verdict._repr_html_()
+
+
+def test_what_decorators_make() -> None:
+    """Compiled functions are graded, with caches and what they use."""
+    text = attempt_files.solution("state_zero_kernel")
+    caches = (
+        "import functools\n"
+        "@functools.lru_cache(maxsize=7)\n"
+        "def double(n): return 2 * n\n"
+        "class Two:\n"
+        "    @functools.cached_property\n"
+        "    def four(self): return double(2)\n"
+    )
+    used = (
+        "    assert Two().four == 4\n"
+        "    assert double.cache_parameters()['maxsize'] == 7\n"
+    )
+    text = caches + text.replace(attempt_files.MARK, used)
+    function = defined_in_a_cell(text, "state_zero_kernel")
+    static = {"static_argnums": (0, 2)}
+
+    for each in (
+        function,
+        jax.jit(function, **static),
+        nnx.jit(function, **static),
+    ):
+        verdict = shardbook.check(each)
+        assert verdict.right, verdict
+
+
+def test_what_can_not_be_sent() -> None:
+    """check() says so if a function uses what no process can be sent."""
+    text = "import threading\nlock = threading.Lock()\n"
+    text += "def state_zero_kernel(*_): return lock"
+    function = defined_in_a_cell(text, "state_zero_kernel")
+
+    with pytest.raises(TypeError, match="can't be sent to"):
+        shardbook.check(function)
 
 
 def test_a_wrong_function() -> None:

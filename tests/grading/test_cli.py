@@ -1,8 +1,11 @@
 """The command line, called as readers call it, and wrongly."""
 
+import contextlib
 import json
 import os
+import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +18,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shardbook import _pages
 from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
 
 Result = subprocess.CompletedProcess[str]
 Run = Callable[..., Result]
-NAME = NAMES[1]
+NAME = "state_zero_kernel"
+OTHER = "split_merge_round_trip"
 
 
 def solve(folder: Path, name: str = NAME) -> Path:
@@ -59,22 +64,66 @@ def test_help(run: Run) -> None:
     """Help names every command, with --help and without arguments."""
     for arguments in ((), ("--help",), ("-h",)):
         result = run(*arguments)
-        for command in ("list", "start", "check", "watch", "solution"):
-            assert re.search(
-                rf"\b{command}\b", result.stdout + result.stderr
-            )
+        for command in ("list", "start", "check", "watch", "hint", "open"):
+            assert f"│ {command} " in result.stdout + result.stderr
     assert run("check", "--help").returncode == 0
+    assert re.fullmatch(r"shardbook \d\S+\n", run("--version").stdout)
 
 
-def test_problems_are_listed_and_solutions_shown(run: Run) -> None:
-    """``list`` has the order of the map, ``solution`` prints the file."""
+def test_problems_are_listed_and_solutions_shown(
+    run: Run, tmp_path: Path
+) -> None:
+    """``list`` has the order of the map, what is solved and what is next.
+
+    A problem stays solved when its file is edited.
+    """
     lines = run("list").stdout
-    places = [lines.index(name) for name in NAMES]
+    places = [lines.index(f"{n} {name}") for n, name in enumerate(NAMES, 1)]
+    solve(tmp_path)
+    progress = tmp_path / attempt_files.PROGRESS
+    progress.mkdir()
+    for name in NAMES[1:]:
+        (progress / f"{name}.py").write_text("as it was")
+    some = run("list").stdout
+    (progress / f"{NAMES[0]}.py").touch()
 
     assert places == sorted(places)
-    assert "medium" in lines
-    assert "hard" in lines
+    assert "(medium)" in lines
+    assert f"0 of {len(NAMES)} are solved" in lines
+    assert f"{NAME}  solved, then edited" in some
+    assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
+    assert f"All {len(NAMES)} problems are solved." in run("list").stdout
     assert run("solution", NAME).stdout == attempt_files.solution(NAME)
+
+
+def test_hints_come_one_by_one(run: Run) -> None:
+    """``hint`` gives one hint more each time, and then the first again."""
+    shown = [run("hint", "state_zero").stdout for _ in range(4)]
+    hints = _pages.hints(NAME)
+
+    assert len({*shown}) == len(hints) == 3
+    assert shown[3] == shown[0]
+    for text, (title, words) in zip(shown, hints, strict=False):
+        assert f"{title}**\n\n{words}\n" in text
+    assert f"shardbook solution {NAME}" in shown[2]
+
+
+def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
+    """``open`` shows the page that was built, else the page's Markdown."""
+    package = Path(attempt_files.__file__).parents[1]
+    shutil.copytree(package, tmp_path / "src" / "shardbook")
+    pages = package.parents[1] / "docs" / "problems"
+    shutil.copytree(pages, tmp_path / "docs" / "problems")
+    there = {"PYTHONPATH": str(tmp_path / "src"), "BROWSER": "echo %s"}
+    text = run("open", NAME, **there).stdout
+    page = tmp_path / "docs/_build/html/problems" / f"{NAME}.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+
+    assert "\n## Problem\n" in text
+    assert _pages.hints(NAME)[0][1] not in text
+    assert not re.search(r"^:::|^```\{", text, re.M)
+    assert run("open", NAME, **there).stdout == f"{page.as_uri()}\n" * 2
 
 
 def test_start_writes_the_starter_and_never_overwrites(
@@ -109,18 +158,15 @@ def test_a_starter_says_all_but_the_solution(name: str) -> None:
 
 
 def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
-    """A right attempt is compared and noted, and the next one is named."""
-    path = solve(tmp_path)
-    result = run("check", NAME)
+    """A right attempt is noted, and what is not solved yet comes next."""
+    solve(tmp_path)
+    run("start", "1")
+    result = run("check", NAME.replace("_k", "-K"))
 
     assert result.returncode == 0, result.stdout
-    assert "right" in result.stdout
-    assert "collectives" in result.stdout
-    assert f"next: shardbook start {NAMES[2]}" in result.stdout
-    assert re.search(rf"solved +{NAME}", run("list").stdout)
-
-    path.write_text("# changed\n" + attempt_files.solution(NAME))
-    assert re.search(rf"begun +{NAME}", run("list").stdout)
+    assert re.search(r"^  right$", result.stdout, re.M)
+    assert f"next: shardbook watch {NAMES[0]}" in result.stdout
+    assert f"{NAME}  solved\n" in run("list").stdout
 
 
 def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
@@ -130,62 +176,58 @@ def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
         f"import jax.numpy as jnp\n\n\ndef {NAME}(seed, x, features):\n"
         "    return jnp.zeros((*x.shape[:-1], int(features)))\n"
     )
-    result = run("check", "mine.py")
+    result = run("check", "mine.py", COLUMNS="60")
 
     assert result.returncode == 1
     assert "\x1b" not in result.stdout
     for label in ("wrong (values)", "call:", "got:", "expected:", "read:"):
         assert label in result.stdout
+    # Continued below its label, not at the left edge.
+    assert not re.search(
+        r"^\w", result.stdout[80:].partition("got:")[2], re.M
+    )
+    assert not re.search(r" $", result.stdout, re.M)
 
 
 def test_json(run: Run, tmp_path: Path) -> None:
-    """--json prints the verdicts, and nothing else on standard output."""
-    run("start", NAME)
-    (tmp_path / "other.py").write_text(attempt_files.solution(NAME))
-    result = run("check", "--json", NAME, "other.py")
-    first, second = json.loads(result.stdout)
-
-    assert result.returncode == 1
-    assert first["status"] == "not written"
-    assert first["source"] == f"attempts/{NAME}.py"
-    assert second["status"] == "right"
-    assert second["compared"]["collectives"] == ["none", "none"]
-
-
-def test_all_attempts(run: Run, tmp_path: Path) -> None:
-    """``check`` without a name grades all of attempts/, in order."""
-    for name in (NAMES[1], NAMES[0]):
-        run("start", name)
+    """--json prints verdicts alone: of all in order, or of some."""
+    for number in "21":
+        run("start", number)
     (tmp_path / "attempts" / "notes.py").write_text("print('not mine')")
+    (tmp_path / "other.py").write_text(attempt_files.solution(NAME))
     result = run("check", "--json")
+    first, second = json.loads(
+        run("check", "--json", "1", "other.py").stdout
+    )
 
     assert result.returncode == 1
     found = [each["problem"] for each in json.loads(result.stdout)]
     assert found == list(NAMES[:2])
+    assert first["status"] == "not written"
+    assert first["source"] == f"attempts/{NAMES[0]}.py"
+    assert second["status"] == "right"
+    assert second["compared"]["collectives"] == ["none", "none"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("check",), "There is no attempt in attempts/"),
-        (
-            ("check", "no_such_problem"),
-            "Unknown problem 'no_such_problem'.",
-        ),
-        (("check", NAME[1:]), f"Did you mean {NAME}? Choose one of: "),
+        (("check", "no_such"), "Unknown problem 'no_such'."),
+        (("check", f"{NAME}s"), f"Did you mean {NAME}? Choose one of: "),
         (("check", NAME), f"There is no attempts/{NAME}.py"),
         (("check", "nowhere.py"), "There is no file nowhere.py"),
         (("check", "empty.py"), "Can't tell which problem empty.py is for"),
         (("check", "--seconds", "0", NAME), "--seconds"),
         (("check", "--unknown"), "--unknown"),
         (("start",), "NAME"),
+        (("start", "0"), "Unknown problem '0'"),
+        (("start", "state_"), f"any of state_to_sharded_layout, {NAME}"),
         (("start", NAME), "Can't write attempts: It is not a folder"),
-        (
-            ("start", "no_such_problem"),
-            "Unknown problem 'no_such_problem'.",
-        ),
-        (("solution", "no_such_problem"), "Choose one of: "),
-        (("watch",), "There is no attempt in attempts/"),
+        (("start", "no_such"), "Unknown problem 'no_such'."),
+        (("solution", "no_such"), "Choose one of: "),
+        (("watch",), "Can't grade: [Errno 17] File exists"),
+        (("watch", "split"), f"There is no attempts/{OTHER}.py"),
         (("no_such_command",), "no_such_command"),
     ],
 )
@@ -225,34 +267,28 @@ def test_any_world(run: Run, tmp_path: Path, world: str) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "ein schönes Buch, 第一"
     folder.mkdir()
-    environment = {
+    there = {
         name: value and value.replace("file", f"{tmp_path}/file")
         for name, value in WORLDS[world].items()
-    }
-    there = {"cwd": folder, **environment}
+    } | {"cwd": folder}
     path = solve(folder)
     result = run("check", str(path), NAME, **there)
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert "2 of 2 are right" in result.stdout
-    assert re.search(rf"solved +{NAME}", run("list", **there).stdout)
+    assert f"{NAME}  solved" in run("list", **there).stdout
 
 
 def test_what_is_solved_can_not_be_noted(run: Run, tmp_path: Path) -> None:
     """A right attempt is right all the same, and a line says so."""
     path = solve(tmp_path)
-    path.with_name(attempt_files.SOLVED).touch()
+    (tmp_path / attempt_files.PROGRESS).touch()
     result = run("check", NAME)
 
     assert result.returncode == 0
-    assert (
-        "Can't note in attempts what is solved: File exists"
-        in result.stderr
-    )
-    assert {each.name for each in path.parent.iterdir()} == {
-        path.name,
-        attempt_files.SOLVED,
-    }
+    words = "Can't note in attempts what is solved: File exists"
+    assert words in result.stderr
+    assert len([*path.parent.iterdir()]) == 2
 
 
 def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
@@ -280,17 +316,18 @@ def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
 
 def test_two_checks_at_once(run: Run, tmp_path: Path) -> None:
     """Two checks at once grade and note their attempts."""
-    for name in NAMES[:2]:
+    two = (NAME, OTHER)
+    for name in two:
         path = solve(tmp_path, name)
     with ThreadPoolExecutor() as pool:
-        results = [*pool.map(run, ["check", "check"], NAMES[:2])]
+        results = [*pool.map(run, ["check", "check"], two)]
 
     assert [result.returncode for result in results] == [0, 0]
     assert {each.name for each in path.parent.iterdir()} == {
-        *(f"{name}.py" for name in NAMES[:2]),
-        attempt_files.SOLVED,
+        *(f"{name}.py" for name in two),
+        attempt_files.PROGRESS.name,
     }
-    assert attempt_files.solved(tmp_path / "attempts")
+    assert len([*(tmp_path / attempt_files.PROGRESS).iterdir()]) == 2
 
 
 @pytest.mark.parametrize("command", ["check", "watch"])
@@ -323,53 +360,91 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
 
     assert process.returncode == 130, output
     assert "Traceback" not in output
+    assert "\x1b" not in output
     assert int(note.read_text()) in [child.pid for child in children]
     assert psutil.wait_procs(children, timeout=0)[1] == []
     assert [*temporary.iterdir()] == []
     assert [*path.parent.iterdir()] == [path]
 
 
-def lines_until(process: subprocess.Popen[str], words: str) -> str:
-    """Read what a process prints, until some words come."""
-    seen = ""
-    while words not in seen:
-        line = process.stdout.readline()
-        assert line, seen
-        seen += line
-    return seen
+class Terminal:
+    """A command in a terminal of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.seen = ""
+        self.mine, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            (sys.executable, "-P", "-m", "shardbook", *arguments),
+            cwd=folder,
+            env={**os.environ, "COLUMNS": "60", "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        # A command that says nothing more must fail, not hang.
+        self.alarm = threading.Timer(180, self.process.kill)
+        self.alarm.start()
+
+    def until(self, *words: str) -> str:
+        """Return what is shown until the last of some words comes."""
+        start = len(self.seen)
+        for each in words:
+            while each not in self.seen[start:]:
+                self.seen += os.read(self.mine, 4096).decode()
+        return self.seen[start:]
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self.mine, keys.encode())
+
+    def end(self) -> int:
+        """Wait for the command, and return its exit status."""
+        with contextlib.suppress(OSError):
+            self.until("what never comes")
+        self.alarm.cancel()
+        return self.process.wait(timeout=20)
 
 
-def test_watch(run: Run, tmp_path: Path) -> None:
-    """A save is graded, again and again, until Ctrl-C."""
-    run("start", NAME)
-    path = tmp_path / "attempts" / f"{NAME}.py"
-    process = subprocess.Popen(
-        (sys.executable, "-P", "-u", "-m", "shardbook", "watch", NAME),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    # A watch that says nothing more must fail, not hang.
-    alarm = threading.Timer(120, process.kill)
-    alarm.start()
-    try:
-        first = lines_until(process, "Waiting for a save")
-        path.write_text(attempt_files.solution(NAME))
-        second = lines_until(process, "next:")
-        # As editors save: another file, moved into the place of the first.
-        other = tmp_path / "attempts" / "other"
-        other.write_text(attempt_files.starter(NAME))
-        other.replace(path)
-        third = lines_until(process, "not written")
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=20)
-    finally:
-        alarm.cancel()
-        process.kill()
+def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:
+    """A verdict on a terminal begins on a line of its own."""
+    solve(tmp_path)
+    terminal = Terminal(tmp_path, "check", NAME)
 
-    assert "not written" in first
-    assert "right" in second
-    assert "right" not in third
-    assert process.returncode == 130
-    assert "Traceback" not in rest
+    assert terminal.end() == 0
+    # What is left of each line when all is written.
+    lines = [
+        re.sub(r"\x1b\[[\d;?]*\w", "", line.rpartition("\x1b[2K")[2])
+        for line in terminal.seen.splitlines()
+    ]
+    assert f"{NAME}  attempts/{NAME}.py" in map(str.strip, lines)
+
+
+def test_watch_takes_keys(tmp_path: Path) -> None:
+    """A save ends a run; h, l, n and q do what is said below a verdict."""
+    path = solve(tmp_path)
+    path.write_text(f"def {NAME}(*_):\n    while True: pass\n")
+    terminal = Terminal(tmp_path, "watch", "4", "--seconds", "100")
+    terminal.until("Grading attempts")
+    time.sleep(2)
+    # As editors save: another file, moved into the place of the first.
+    other = path.with_suffix(".new")
+    other.write_text(attempt_files.solution(NAME))
+    other.replace(path)
+    right = terminal.until("right", "q quit")
+    terminal.press("h")
+    hint = terminal.until("Hint 1 of 3", "q quit")
+    terminal.press("l")
+    terminal.until(f"1 of {len(NAMES)} are solved", "q quit")
+    terminal.press("n")
+    terminal.until(NAMES[NAMES.index(NAME) + 1], "not written", "q quit")
+    attempt_files.start(OTHER, path.parent)
+    started = terminal.until(OTHER, "not written", "q quit")
+    terminal.press("q")
+
+    assert terminal.end() == 0
+    assert "\x1b[2J" in right
+    assert "TimeoutError" not in terminal.seen
+    assert "right" in hint
+    assert "right" not in started

@@ -1,10 +1,21 @@
 """A verdict says what was called, and what came of it."""
 
 import dataclasses
+import sys
+from pathlib import Path
+from types import ModuleType
 
+import numpy as np
+import pytest
 from rich.console import Console
 
-from shardbook.grading.verdict import Verdict
+from shardbook import _pages
+from shardbook.grading import attempt_files, run
+from shardbook.grading.agreement import _difference, same
+from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.verdict import Verdict, verdicts_of
+
+NAME = "state_zero_kernel"
 
 LONG = f"megatron_mlp({', '.join(['normal(8, 12)'] * 9)})"
 CALL = f"from shardbook.cases import normal\n{LONG}"
@@ -57,3 +68,103 @@ def test_json_has_every_part_of_a_verdict() -> None:
 
     assert list(VERDICT.as_json()) == names
     assert Verdict(**VERDICT.as_json()) == VERDICT
+
+
+def test_no_line_is_wider_than_the_terminal() -> None:
+    """Words are not broken, and lines that differ are marked."""
+    verdict = VERDICT.update(
+        call="",
+        why="a reason of many words " * 8,
+        got="calls 1\ncolsum 2",
+        expected=f"calls 1\ncolsum {'30 ' * 30}",
+    )
+    text = shown(verdict, 60)
+
+    assert max(map(len, text.splitlines())) <= 60
+    assert " \n" not in text
+    assert "\n    words a reason" in text
+    assert "+:\n    calls 1\n  - colsum 2\n  + colsum 30 30" in text
+    assert "\n      30 30" in text
+
+
+def test_the_section_to_read_is_a_link(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A terminal gets a link to the section of the page that was built."""
+    page = tmp_path / "docs/_build/html/problems/megatron_mlp.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    monkeypatch.setattr(_pages, "CLONE", tmp_path)
+    console = Console(width=80, force_terminal=True)
+    with console.capture() as capture:
+        console.print(VERDICT.update(read="0 * `NaN`: a trap"))
+
+    assert f";{page.as_uri()}#nan-a-trap\x1b" in capture.get()
+    assert "read: The API (shardbook open megatron_mlp)" in repr(VERDICT)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "shows"),
+    [
+        (
+            np.ones((3, 16), "float32"),
+            np.vstack([np.ones((2, 16)), np.full((1, 16), np.nan)]),
+            "float32[3,16] at [2, 0]: 1 (16 of 48 entries differ)",
+        ),
+        (np.array([1, 2.0]), np.array([1.00001, 3]), "[0] 1.00001\n[1] 2"),
+        ({"a": 1, "bc": 2}, {"a": 1, "bc": 3}, "a  1\nbc 2"),
+        ({"a": 2}, {"a": np.array(3.0)}, "a 2"),
+        ("none", "2 all-reduce", "none"),
+    ],
+)
+def test_what_differs_is_shown(
+    got: object, expected: object, shows: str
+) -> None:
+    """A few numbers are shown in lines, of others the first that differ."""
+    left, right = _difference(got, expected)
+
+    assert left == shows
+    assert left != right
+
+
+def test_how_an_attempt_ended(tmp_path: Path) -> None:
+    """The line where time was up, the memory; a module beside is found."""
+    (tmp_path / "helper.py").write_text("import json\nwrong = 3\n")
+    (tmp_path / "json.py").write_text("raise SystemExit")
+    path = tmp_path / "attempt.py"
+    body = "import helper\n\n\ndef state_zero_kernel(*_):\n"
+    job = (NAME, "file", str(path), "mine")
+    with Sandbox() as sandbox:
+        path.write_text(f"{body}    while helper.wrong:\n        pass\n")
+        (slow,) = verdicts_of(sandbox, [job], seconds=3)
+        (large,) = verdicts_of(sandbox, [job], megabytes=64)
+        path.write_text(f"{body}    for n in range(99): print(n)\n")
+        (talks,) = verdicts_of(sandbox, [job])
+
+    assert slow.why.startswith("TimeoutError: it took more than 3 s\n(line")
+    assert repr(large).endswith("it needs more than 64 MiB of memory")
+    assert "printed, the end of it:\n    79\n" in repr(talks)
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_a_remark_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a check called "remark" finds is said of a right attempt."""
+    call = "state_zero_kernel(3, normal(2, 3), 4)"
+    checks = ModuleType("checks")
+    checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
+    checks.CHECKS = (  # type: ignore[attr-defined]
+        same("remark", call, lambda seen: seen.attempt.filename, "so", "S"),
+        same("values", call, lambda seen: seen.result, "values"),
+    )
+    monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "mine.py"
+    path.write_text(attempt_files.solution(NAME))
+    verdict = Verdict(**run.grade(NAME, "file", str(path), "mine"))
+
+    assert verdict.right, verdict
+    assert [*verdict.remarks] == [("so", "S")]
+    assert "\n  remark: so\n  read: S (shardbook" in repr(verdict)

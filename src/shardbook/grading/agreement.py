@@ -13,7 +13,15 @@ import numpy as np
 
 from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
 from shardbook.grading.cases import Case, Seen, observe
-from shardbook.grading.measures import is_array, leaves, show, types
+from shardbook.grading.measures import (
+    NEAR,
+    is_array,
+    leaves,
+    show,
+    show_both,
+    show_number,
+    types,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,8 @@ class Check:
 
     Attributes:
         name: ``"contract"``, ``"values"``, ``"structure"``,
-            ``"placement"`` or ``"communication"``.
+            ``"placement"`` or ``"communication"``; or ``"remark"``, which
+            refuses nothing, but is said of an attempt that is right.
         run: Raises Wrong for an attempt that does not show it.
     """
 
@@ -115,18 +124,51 @@ def _is_close(got: Any, expected: Any) -> bool:
     if not is_array(expected):
         return type(got) is type(expected) and bool(got == expected)
     return np.shape(got) == expected.shape and np.allclose(
-        got, expected, rtol=1e-4, atol=1e-4, equal_nan=True
+        got, expected, **NEAR
     )
 
 
 def _difference(found: Any, wanted: Any) -> tuple[str, str]:
-    """Write both sides; of trees, the first leaves that differ."""
-    got, expected = leaves(found), leaves(wanted)
-    if got.keys() == expected.keys() and len(expected) > 1:
-        for path, leaf in expected.items():
-            if not _is_close(got[path], leaf):
-                return f"{path} {show(got[path])}", f"{path} {show(leaf)}"
+    """Write both sides: a few numbers in lines, else what differs first."""
+    got, expected = _entries(found), _entries(wanted)
+    if got.keys() != expected.keys():
+        return show(found), show(wanted)
+    if all(
+        np.ndim(leaf) == 0 for leaf in (*expected.values(), *got.values())
+    ):
+        return _lines(got, expected)
+    for path, leaf in expected.items():
+        if not _is_close(got[path], leaf):
+            left, right = show_both(got[path], leaf)
+            return f"{path} {left}".strip(), f"{path} {right}".strip()
     return show(found), show(wanted)
+
+
+def _entries(tree: Any) -> dict[str, Any]:
+    """Give the leaves of a tree, or the entries of a short array."""
+    if is_array(tree) and tree.ndim == 1 and 1 < tree.size <= 8:
+        return {f"[{i}]": tree[i, ...] for i in range(tree.size)}
+    return leaves(tree)
+
+
+def _lines(
+    got: dict[str, Any], expected: dict[str, Any]
+) -> tuple[str, str]:
+    """Write values in lines, which are the same where the values agree."""
+    names = [
+        path.strip("[']") if "'" in path else path for path in expected
+    ]
+    width = max(map(len, names), default=0)
+    pairs = []
+    for name, (path, leaf) in zip(names, expected.items(), strict=True):
+        pair = show_number(got[path]), show_number(leaf)
+        if _is_close(got[path], leaf):
+            pair = pair[1], pair[1]
+        elif pair[0] == pair[1] or len(expected) == 1:
+            pair = show(got[path]), show(leaf)
+        pairs.append([f"{name:{width}} {each}".strip() for each in pair])
+    left, right = zip(*pairs, strict=True)
+    return "\n".join(left), "\n".join(right)
 
 
 def within(found: str, wanted: str) -> bool:

@@ -364,13 +364,11 @@ def load_file(problem: str, path: str) -> Attempt:
 
 
 def load_pickle(problem: str, data: str) -> Attempt:
-    """Take over a function that was defined in a notebook."""
+    """Take over a notebook's function, and what its decorators wrap."""
     attempt = Attempt(problem, None, "", {})
     with attempt.running():
-        function = pickle.loads(base64.b64decode(data))
-    # What it wraps, if it is decorated.
-    inner = inspect.unwrap(function)
+        function, plain = pickle.loads(base64.b64decode(data))
     attempt.function = function
-    attempt.filename = inner.__code__.co_filename
-    attempt.module = inner.__globals__
+    attempt.filename = plain.__code__.co_filename
+    attempt.module = plain.__globals__
     return attempt

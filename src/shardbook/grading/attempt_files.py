@@ -1,35 +1,24 @@
-"""The files of a reader's attempts, and the texts they begin with."""
+"""The files of a reader's attempts, and what is noted beside them."""
 
 import ast
 import filecmp
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from shardbook.problems import NAMES
 
 FOLDER = Path("attempts")
-# In it, a copy of each attempt that was right.
-SOLVED = ".solved"
+# In it, a copy of the last right attempt at each problem, and the number
+# of hints that were shown.
+PROGRESS = FOLDER / ".progress"
 MARK = "    # --- solution ---\n"
-HERE = Path(__file__).parents[1]
-
-
-def about(name: str) -> dict[str, str]:
-    """Return the front matter of a problem's page."""
-    # The pages are in the package in a wheel, and in docs/ in a clone.
-    pages = (HERE / "pages", HERE.parents[1] / "docs" / "problems")
-    folder = next(folder for folder in pages if folder.is_dir())
-    front = (folder / f"{name}.md").read_text("utf-8").split("---\n")[1]
-    return dict(
-        line.split(": ", 1) for line in front.splitlines() if ": " in line
-    )
+PROBLEMS = Path(__file__).parents[1] / "problems"
 
 
 def solution(name: str) -> str:
     """Return the text of a problem's solution."""
-    return (HERE / "problems" / f"{name}.py").read_text("utf-8")
+    return (PROBLEMS / f"{name}.py").read_text("utf-8")
 
 
 def starter(name: str) -> str:
@@ -39,17 +28,22 @@ def starter(name: str) -> str:
     return f"{given}    raise NotImplementedError\n"
 
 
-def start(name: str, folder: Path = FOLDER) -> Path:
+def path_of(name: str) -> Path:
+    """Return the file of the attempt at a problem."""
+    return FOLDER / f"{name}.py"
+
+
+def start(name: str, folder: Path | None = None) -> Path:
     """Write the starter of a problem, and return its path.
 
     Raises:
         FileExistsError: If the file exists; it is left as it is.
         OSError: If the file can't be written.
     """
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(0, "It is not a folder", str(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.py"
+    path = (folder or FOLDER) / f"{name}.py"
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(0, "It is not a folder", str(path.parent))
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(starter(name))
     return path
@@ -71,28 +65,35 @@ def problem_of(path: Path) -> str | None:
     return defined.pop() if len(defined) == 1 else None
 
 
-def started(folder: Path = FOLDER) -> Iterator[Path]:
-    """Yield the attempts in a folder, in the order of the map."""
-    for name in NAMES:
-        path = folder / f"{name}.py"
-        if os.path.lexists(path):
-            yield path
+def started() -> list[Path]:
+    """Return the attempts there are, in the order of the map."""
+    return [path for path in map(path_of, NAMES) if os.path.lexists(path)]
 
 
-def solved(folder: Path = FOLDER) -> set[str]:
-    """Return the problems that the files solve, as they are now."""
-    return {
-        path.stem
-        for path in started(folder)
-        if path.is_file()
-        and (folder / SOLVED / path.name).is_file()
-        and filecmp.cmp(path, folder / SOLVED / path.name, shallow=False)
-    }
+def state(name: str) -> str:
+    """Return whether a problem is begun, solved, or edited since."""
+    path, copy = path_of(name), PROGRESS / f"{name}.py"
+    if not copy.is_file():
+        return "begun" if os.path.lexists(path) else ""
+    edited = path.is_file() and not filecmp.cmp(path, copy, shallow=False)
+    return "solved, then edited" if edited else "solved"
 
 
-def note_solved(path: Path, folder: Path = FOLDER) -> None:
-    """Remember that an attempt is right as it is now, if in the folder."""
-    here = path.parent.absolute() == folder.absolute()
-    if here and path.stem in NAMES:
-        (folder / SOLVED).mkdir(exist_ok=True)
-        shutil.copyfile(path, folder / SOLVED / path.name)
+def unsolved() -> list[str]:
+    """Return the problems that no attempt has solved yet, in order."""
+    return [name for name in NAMES if not state(name).startswith("solved")]
+
+
+def note_solved(name: str, path: Path) -> None:
+    """Keep a copy of a right attempt, if there is a folder of attempts."""
+    if FOLDER.is_dir():
+        PROGRESS.mkdir(exist_ok=True)
+        shutil.copyfile(path, PROGRESS / f"{name}.py")
+
+
+def next_hint(name: str, count: int) -> int:
+    """Return which of a number of hints is next, from 0, and note it."""
+    PROGRESS.mkdir(parents=True, exist_ok=True)
+    with (PROGRESS / f"{name}.hints").open("a") as shown:
+        shown.write(".")
+        return (shown.tell() - 1) % count

@@ -16,6 +16,9 @@ from shardbook._program import Program
 from shardbook.grading import _jax_internals
 from shardbook.grading.cases import Seen, compiled
 
+# How near two numbers must be to be the same.
+NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
+
 
 def result(seen: Seen) -> Any:
     """Give what a call returned."""
@@ -181,6 +184,30 @@ def show(value: Any) -> str:
             return f"{type_of(value)} {np.asarray(value)}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) < 400 else f"{text[:400]} ..."
+
+
+def show_both(got: Any, expected: Any) -> tuple[str, str]:
+    """Write two values; of two arrays, the first entries that differ."""
+    words = show(got), show(expected)
+    if not (is_array(got) and is_array(expected)):
+        return words
+    if got.shape != expected.shape or expected.ndim == 0:
+        return words
+    wrong = ~np.isclose(got, expected, **NEAR)
+    if not wrong.any():
+        return words
+    index = tuple(np.argwhere(wrong)[0].tolist())
+    left, right = (
+        f"{type_of(each)} at {[*index]}: {show_number(each[index])}"
+        for each in (got, expected)
+    )
+    return f"{left} ({wrong.sum()} of {wrong.size} entries differ)", right
+
+
+def show_number(value: Any) -> str:
+    """Write a number as people do; anything else as Python does."""
+    number = value.item() if hasattr(value, "item") else value
+    return f"{number:.6g}" if isinstance(number, float) else repr(number)
 
 
 def describe_shards(array: Any) -> str:

@@ -1,16 +1,21 @@
 """Grade one attempt, in a process of its own."""
 
 import importlib
+import os
 import re
+import signal
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import jax
 
-from shardbook._program import Program
 from shardbook.grading._jax_internals import MissingInternal
 from shardbook.grading.attempt import (
     Attempt,
@@ -22,8 +27,12 @@ from shardbook.grading.attempt import (
     solution,
 )
 from shardbook.grading.cases import Case, compiled
+from shardbook.grading.environment import empty_if_larger
 from shardbook.grading.measures import counted
+from shardbook.grading.spies import replaced
 from shardbook.grading.verdict import Verdict
+
+_real_warn = warnings.warn
 
 
 def rehearse(problem: str, devices: int = 8) -> None:
@@ -41,7 +50,12 @@ def rehearse(problem: str, devices: int = 8) -> None:
 
 
 def grade(
-    problem: str, kind: str, source: str, name: str, devices: int = 8
+    problem: str,
+    kind: str,
+    source: str,
+    name: str,
+    devices: int = 8,
+    seconds: float = 0.0,
 ) -> dict[str, Any]:
     """Grade an attempt; this process is its own, and ends with it.
 
@@ -51,73 +65,100 @@ def grade(
         source: The path of the file, or the pickled function in base 64.
         name: What to call it in the verdict.
         devices: How many devices to grade it on, 2 or more.
+        seconds: How long it may take; 0 for as long as it needs.
 
     Returns:
         The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
     """
     checks = _checks(problem, devices)
-    started = time.monotonic()
-    verdict = Verdict(problem, name, "right")
     attempt, step = None, "callable"
     missing: dict[str, str] = {}
+    remarks: list[tuple[str, str]] = []
+    found: dict[str, Any] = {"status": "right"}
+    if kind == "file":
+        # What is beside the attempt can be imported. It is last on the
+        # path, so that a file called json.py is in no one's way.
+        sys.path.append(os.path.dirname(source))
+        sys.dont_write_bytecode = True
     try:
-        load = load_file if kind == "file" else load_pickle
-        attempt = load(problem, source)
-        attempt.find()
-        for check in checks.CHECKS:
-            step = check.name
+        with _time_limit(seconds), replaced(warnings, "warn", _warn):
+            load = load_file if kind == "file" else load_pickle
+            attempt = load(problem, source)
+            attempt.find()
+            for check in checks.CHECKS:
+                step = check.name
+                try:
+                    check.run(attempt)
+                except MissingInternal as error:
+                    missing[step] = str(error)
+                except (Crashed, Wrong) as error:
+                    if step != "remark":
+                        raise
+                    remarks.append((str(error), getattr(error, "read", "")))
+            step = "deprecated"
+            _require_nothing_deprecated(attempt, checks)
+            step = "comparison"
             try:
-                check.run(attempt)
+                found["compared"], slow = _compare(attempt, checks.EXAMPLE)
+                found["remarks"] = (*remarks, *slow)
             except MissingInternal as error:
                 missing[step] = str(error)
-        step = "deprecated"
-        _require_nothing_deprecated(attempt, checks)
-        try:
-            compared = _compare(attempt, checks.EXAMPLE)
-            verdict = verdict.update(compared=compared)
-        except MissingInternal as error:
-            missing["comparison"] = str(error)
+        if missing:
+            words = [
+                f"{n} did not run: {why}" for n, why in missing.items()
+            ]
+            found |= {
+                "status": "incomplete",
+                "not_run": tuple(missing),
+                "why": "; ".join(words),
+            }
     except NotWritten:
-        verdict = verdict.update(
-            status="not written",
-            why="write your code in the place of raise NotImplementedError",
-        )
-    except Crashed as error:
-        sections = (
-            section
-            for pattern, section in checks.ERRORS
-            if re.search(pattern, str(error))
-        )
-        verdict = verdict.update(
-            status="crashed",
-            check=step,
-            call=attempt.call if attempt else "",
-            given=attempt.given if attempt else "",
-            why=str(error),
-            read=next(sections, ""),
-        )
-    except Wrong as error:
-        verdict = verdict.update(
-            status="wrong",
-            check=step,
-            call=attempt.call if attempt else "",
-            given=attempt.given if attempt else "",
-            why=error.why,
-            got=error.got,
-            expected=error.expected,
-            read=error.read,
-        )
-    if verdict.right and missing:
-        verdict = verdict.update(
-            status="incomplete",
-            not_run=tuple(missing),
-            why="; ".join(
-                f"{name} did not run: {why}"
-                for name, why in missing.items()
-            ),
-        )
-    seconds = time.monotonic() - started
-    return verdict.update(seconds=round(seconds, 3)).as_json()
+        why = "replace raise NotImplementedError by your code"
+        found = {"status": "not written", "why": why}
+    except Exception as error:
+        found = {"check": step, **_failure(error, checks)}
+        if attempt:
+            found |= {"call": attempt.call, "given": attempt.given}
+    return Verdict(problem, name, **found).as_json()
+
+
+def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
+    """Say what is wrong with an attempt, and what to read."""
+    words = str(error)
+    if isinstance(error, Wrong):
+        return {"status": "wrong", **vars(error)}
+    if not isinstance(error, Crashed):
+        # Such as by a setting of jax that the attempt has changed.
+        line = words.partition("\n")[0]
+        words = f"outside of your code: {type(error).__name__}: {line}"
+    sections = (
+        s for pattern, s in checks.ERRORS if re.search(pattern, words)
+    )
+    return {"status": "crashed", "why": words, "read": next(sections, "")}
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise an error where the attempt is when its time is up."""
+
+    def end(*_: Any) -> None:
+        raise TimeoutError(f"it took more than {seconds:g} s")
+
+    if seconds:
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _warn(message: Any, *rest: Any, **more: Any) -> None:
+    """Warn; of a cache that jax can't read, empty it: jax never would."""
+    if str(message).startswith("Error reading persistent compilation"):
+        empty_if_larger(Path(os.environ["JAX_COMPILATION_CACHE_DIR"]), -1)
+    else:
+        _real_warn(message, *rest, **more)
 
 
 def _checks(problem: str, devices: int) -> ModuleType:
@@ -139,29 +180,40 @@ def _require_nothing_deprecated(
         )
 
 
-def _compare(attempt: Attempt, call: str) -> dict[str, tuple[str, str]]:
-    """Measure what a right attempt does differently from the solution."""
+def _compare(
+    attempt: Attempt, call: str
+) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
+    """Compare a right attempt with the solution; remark if it is slow."""
     both = (attempt, solution(attempt.problem))
     # Spelled as on_meshes does: what a check has compiled is known.
     case = Case(call, programs=True)
-    yours, ours = (_summary(compiled(each, case)) for each in both)
-    rows = {name: (yours[name], ours[name]) for name in yours}
-    seconds: tuple[list[float], list[float]] = ([], [])
-    # In turns, for the machine may be busy now and then.
-    for _ in range(4):
-        for each, taken in zip(both, seconds, strict=True):
-            start = time.perf_counter()
-            each(call)
-            taken.append(time.perf_counter() - start)
-    # The first call may compile.
-    mine, other = (1000 * statistics.median(taken[1:]) for taken in seconds)
-    return {**rows, "ms for a call": (f"{mine:.1f}", f"{other:.1f}")}
-
-
-def _summary(programs: Sequence[Program]) -> dict[str, str]:
-    most = max((each.memory.total for each in programs), default=0)
+    yours, ours = (compiled(each, case) for each in both)
+    taken: dict[Attempt, list[float]] = {each: [] for each in both}
+    # In turns, for the machine may be busy now and then. The first call
+    # of each may compile.
+    for each in both * 4:
+        start = time.perf_counter()
+        each(call)
+        taken[each].append(1000 * (time.perf_counter() - start))
+    mine, other = (statistics.median(taken[each][1:]) for each in both)
+    remarks = []
+    if len(yours) > 2 * len(ours) + 5:
+        words = (
+            f"it compiles {len(yours)} programs, the solution {len(ours)}: "
+            "under jax.jit, a function is one program"
+        )
+        remarks = [(words, "")]
+    elif mine > 10 * other and mine > 100:
+        words = (
+            f"a call takes {mine:.0f} ms, one of the solution {other:.0f} "
+            "ms: see whether each call compiles anew"
+        )
+        remarks = [(words, "")]
+    most = (
+        f"{max((p.memory.total for p in each), default=0):,}"
+        for each in (yours, ours)
+    )
     return {
-        "collectives": counted(programs),
-        "bytes on a device": f"{most:,}",
-        "programs compiled": str(len(programs)),
-    }
+        "collectives": (counted(yours), counted(ours)),
+        "bytes on a device": (next(most), next(most)),
+    }, remarks

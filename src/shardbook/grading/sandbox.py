@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -135,6 +135,7 @@ class Sandbox:
         seconds: float = SECONDS,
         megabytes: int = MEGABYTES,
         rehearsal: tuple[str, Sequence[Any]] | None = None,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Outcome:
         """Call a function in a process of its own.
 
@@ -148,6 +149,7 @@ class Sandbox:
             rehearsal: Another function and its arguments. A process calls
                 it in advance, and then waits for the next call with the
                 same rehearsal.
+            wanted: Tells whether to wait on. If not, the call is ended.
 
         Returns:
             The outcome.
@@ -159,6 +161,9 @@ class Sandbox:
             with self._link(rehearsal) as link:
                 order = (target, arguments, megabytes)
                 link.send((order, seconds, True))
+                while not link.poll(0.1):
+                    if not wanted():
+                        return Outcome(None, "was not wanted", "", 0)
                 outcome: Outcome = link.recv()
             if rehearsal and not self._rehearsed:
                 self._rehearsal = rehearsal

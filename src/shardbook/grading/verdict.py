@@ -1,16 +1,20 @@
 """The verdict on an attempt, and how it is shown."""
 
 import html
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
+from rich.style import Style
 from rich.text import Text
 
+from shardbook import _pages
 from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.supervisor import KEPT
 
 # The color of each status.
 STATUSES = {
@@ -20,11 +24,22 @@ STATUSES = {
     "incomplete": "yellow",
     "crashed": "red",
 }
+# And of lines that differ, from what came back and what should have.
+COLORS = {" ": "", "-": "red", "+": "green"}
+# How many lines are shown of what an attempt printed.
+PRINTED = 20
+# What the libraries say as they give up.
+OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
+# A job that takes too long can say where it is, before it is ended.
+GRACE = 1
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What was found of one attempt.
+
+    It tells you whether your function does what the problem asks. It is no
+    proof against an attempt that means to mislead the grader.
 
     Attributes:
         problem: The name of the problem.
@@ -38,8 +53,10 @@ class Verdict:
         expected: What should have come back.
         why: What that means, in a sentence.
         read: The section of the problem's page to read.
-        compared: For a right answer, what differs from the solution: for
-            each quantity, the attempt's value and the solution's.
+        compared: For a right answer, the attempt's value and the
+            solution's of each quantity.
+        remarks: For a right answer, what could be better; with each, the
+            section of the page to read, or ``""``.
         not_run: The checks that could not run, because a private part of
             jax or flax is missing.
         printed: The last of what the attempt printed.
@@ -57,6 +74,7 @@ class Verdict:
     why: str = ""
     read: str = ""
     compared: dict[str, tuple[str, str]] = field(default_factory=dict)
+    remarks: tuple[tuple[str, str], ...] = ()
     not_run: tuple[str, ...] = ()
     printed: str = ""
     seconds: float = 0.0
@@ -74,43 +92,47 @@ class Verdict:
         """Return the same verdict with some parts changed."""
         return replace(self, **changes)
 
-    def _lines(self) -> list[tuple[str, str]]:
-        """Return what to show, each part with its label."""
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """Yield what to show, each part with its label."""
         check = f" ({self.check})" if self.check else ""
-        lines = [(self.status + check, self.why)]
-        for label in ("call", "given", "got", "expected", "read"):
-            if words := getattr(self, label):
-                lines.append((label, words))
-        if self.not_run:
-            lines.append(("not run", ", ".join(self.not_run)))
-        if self.printed.strip():
-            last = self.printed.strip().splitlines()[-5:]
-            lines.append(("printed", "\n".join(last)))
-        return lines
+        yield self.status + check, self.why
+        for label in ("call", "given", "got", "expected"):
+            yield label, getattr(self, label)
+        yield "read", self.read
+        for words, section in self.remarks:
+            yield from (("remark", words), ("read", section))
+        for label, (yours, ours) in self.compared.items():
+            # What is as it must be needs no line.
+            if yours != ours:
+                yield label, f"{yours}; the solution: {ours}"
+            elif label == "collectives" and yours != "none":
+                yield label, yours
+        yield "not run", ", ".join(self.not_run)
+        lines = self.printed.strip().splitlines()
+        cut = len(lines) > PRINTED or len(self.printed) >= KEPT
+        end = ", the end of it" if cut else ""
+        yield f"printed{end}", "\n".join(lines[-PRINTED:])
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> RenderResult:
-        """Show it on a terminal."""
+        """Show it on a terminal, in lines that are no wider than it."""
+        width = options.max_width
         yield Text.assemble(
             (self.problem, "bold"), "  ", (self.source, "dim")
         )
-        style = f"bold {STATUSES[self.status]}"
-        beside = "\n" in self.got and "\n" in self.expected
+        style, hidden = f"bold {STATUSES[self.status]}", set()
         for label, words in self._lines():
-            if beside and label == "got":
-                table = Table(box=None, padding=(0, 2), show_edge=False)
-                table.add_column("got:", header_style="bold")
-                table.add_column("expected:", header_style="bold")
-                table.add_row(Text(self.got), Text(self.expected))
-                yield table
-            elif not (beside and label == "expected"):
-                yield _labeled(label, words, style)
+            if label == "got" and "\n" in self.got + self.expected:
+                yield _rows(self.got, self.expected, width)
+                hidden = {"got", "expected"}
+            elif (words or style != "bold") and label not in hidden:
+                where = link = ""
+                if label == "read":
+                    where = f" (shardbook open {self.problem})"
+                    link = _pages.address(self.problem, words)
+                yield _labeled(label, words + where, style, width, link)
             style = "bold"
-        if self.compared:
-            yield Text(f"  {'':22} {'yours':>14} {'solution':>14}", "bold")
-            for name, (yours, ours) in self.compared.items():
-                yield Text(f"  {name:22} {yours:>14} {ours:>14}")
 
     def __repr__(self) -> str:
         console = Console(
@@ -130,31 +152,53 @@ class Verdict:
             for label, words in self._lines()
             if words or label == self.status
         )
-        compared = ""
-        if self.compared:
-            compared = "<tr><th></th><th>yours</th><th>solution</th></tr>"
-            for name, (yours, ours) in self.compared.items():
-                cells = map(html.escape, (name, yours, ours))
-                compared += f"<tr><td>{'</td><td>'.join(cells)}</td></tr>"
-            compared = f"<table>{compared}</table>"
-        parts = f"<dl>{rows}</dl>{compared}"
-        return f'<div class="shardbook-verdict">{parts}</div>'
+        return f'<div class="shardbook-verdict"><dl>{rows}</dl></div>'
 
 
-def _labeled(label: str, words: str, style: str) -> Text:
+def _labeled(
+    label: str, words: str, style: str, width: int, link: str
+) -> Text:
     """Write words after their label, or below it if they have lines."""
-    text = Text.assemble(
-        "  ",
-        (f"{label}:" if words else label, style),
-        "\n" if "\n" in words else " ",
-    )
+    start = f"  {label}: " if words else f"  {label}"
+    if label in ("got", "expected"):
+        start = f"{start:12}"
     if label == "call":
         # To be copied: without indentation, and without new lines.
-        text.no_wrap = True
-        text.overflow = "ignore"
+        start, words = start.rstrip(), f"\n{words}"
     elif "\n" in words:
-        words = textwrap.indent(words, "    ")
-    return text.append(words)
+        lines = "\n" + _wrapped(words, width, "    ", "      ")
+        start, words = start.rstrip(), lines
+    else:
+        words = _wrapped(start + words, width, "", "    ")[len(start) :]
+    text = Text.assemble((start, style), no_wrap=True, overflow="ignore")
+    return text.append(words, Style(link=link or None))
+
+
+def _rows(got: str, expected: str, width: int) -> Text:
+    """Write lines once where they agree, and both where they don't."""
+    text = Text("  got -, expected +:", no_wrap=True, overflow="ignore")
+    for pair in zip_longest(got.splitlines(), expected.splitlines()):
+        signs = [" "] if pair[0] == pair[1] else ["-", "+"]
+        for sign, line in zip(signs, pair, strict=False):
+            if line is not None:
+                line = _wrapped(line, width, f"  {sign} ", " " * 6)
+                text.append(f"\n{line}", COLORS[sign])
+    return text
+
+
+def _wrapped(words: str, width: int, first: str, more: str) -> str:
+    """Break the lines of a text between words, and indent them."""
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(width, 40),
+            initial_indent=first,
+            subsequent_indent=more,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in words.splitlines()
+    )
 
 
 def verdicts_of(
@@ -164,7 +208,7 @@ def verdicts_of(
     seconds: float = SECONDS,
     megabytes: int = MEGABYTES,
     devices: int = 8,
-    again: bool = False,
+    wanted: Callable[[], bool] | None = None,
 ) -> Iterator[Verdict]:
     """Grade attempts, each in a process of its own.
 
@@ -175,38 +219,37 @@ def verdicts_of(
         seconds: How long each may take.
         megabytes: How much memory each may ask for, in MiB.
         devices: How many devices to grade on.
-        again: Whether the same problem is likely to be attempted again: a
-            single attempt of a later call is then graded sooner.
+        wanted: For a single attempt, tells again and again whether to go
+            on; the next attempt at its problem is then graded sooner.
 
     Yields:
         The verdicts, in the order of the jobs.
     """
     target = "shardbook.grading.run:grade"
-    calls = [(*job, devices) for job in jobs]
-    if again and len(jobs) == 1:
+    calls = [(*job, devices, seconds) for job in jobs]
+    limits: Any = {"seconds": seconds + GRACE, "megabytes": megabytes}
+    if wanted:
+        rehearsal = "shardbook.grading.run:rehearse", [jobs[0][0], devices]
         outcome = sandbox.call(
-            target,
-            calls[0],
-            seconds=seconds,
-            megabytes=megabytes,
-            rehearsal=(
-                "shardbook.grading.run:rehearse",
-                [jobs[0][0], devices],
-            ),
+            target, calls[0], rehearsal=rehearsal, wanted=wanted, **limits
         )
         outcomes = iter([outcome])
     else:
-        outcomes = sandbox.map(
-            target, calls, seconds=seconds, megabytes=megabytes
-        )
+        outcomes = sandbox.map(target, calls, **limits)
     for (problem, _, _, source), outcome in zip(
         jobs, outcomes, strict=True
     ):
-        if outcome.value is None:
-            why = f"its process {outcome.ending}"
-            verdict = Verdict(problem, source, "crashed", why=why)
-        else:
+        printed = outcome.output
+        if outcome.value:
             verdict = Verdict(**outcome.value)
+        else:
+            why = f"its process {outcome.ending}"
+            if outcome.ending.startswith("took more"):
+                why = f"its process took more than {seconds:g} s"
+            elif re.search(OUT_OF_MEMORY, printed):
+                why = f"it needs more than {megabytes} MiB of memory"
+                printed = ""
+            verdict = Verdict(problem, source, "crashed", why=why)
         yield verdict.update(
-            printed=outcome.output, seconds=round(outcome.seconds, 3)
+            printed=printed, seconds=round(outcome.seconds, 3)
         )

@@ -1,0 +1,151 @@
+"""Grade an attempt each time it is saved, and take keys meanwhile."""
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from watchfiles import watch as changes
+
+from shardbook.grading import attempt_files
+from shardbook.grading.verdict import Verdict
+from shardbook.problems import NAMES
+
+
+class Watch:
+    """What is on the screen, and what changes it.
+
+    Args:
+        console: Where to show it.
+        path: The attempt to begin with.
+        grade: Grades a list of attempts, as long as ``wanted`` says so.
+        shows: What keys show of a problem.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        path: Path,
+        grade: Callable[..., Iterator[Verdict]],
+        shows: dict[str, Callable[[str], RenderableType]],
+    ) -> None:
+        self.console, self.path = console, path
+        self.grade, self.shows = grade, shows
+        self.verdict: Verdict | None = None
+        self.below: RenderableType = ""
+        self.changed = self.ended = False
+        self.time = ""
+
+    @property
+    def problem(self) -> str:
+        """The problem that the attempt is for."""
+        return attempt_files.problem_of(self.path) or NAMES[0]
+
+    def run(self) -> None:
+        """Grade on each save, until q or Ctrl-C."""
+        attempt_files.FOLDER.mkdir(exist_ok=True)
+        self.saves = changes(
+            attempt_files.FOLDER,
+            self.path.parent,
+            debounce=50,
+            step=10,
+            recursive=False,
+            rust_timeout=40,
+            yield_on_timeout=True,
+        )
+        # The first sets the watch up: what is saved from here on counts.
+        next(self.saves)
+        with _keys() as self.pressed:
+            while not self.ended:
+                self.changed, self.verdict, self.below = False, None, ""
+                self.time = time.strftime("%H:%M:%S")
+                self.show()
+                if os.path.lexists(self.path):
+                    (verdict,) = self.grade([self.path], wanted=self.wait)
+                    if self.changed:
+                        continue
+                    self.verdict = verdict
+                    self.show()
+                while self.wait():
+                    pass
+
+    def wait(self) -> bool:
+        """Take keys and saves; return whether all is as it was."""
+        for key in self.pressed():
+            if key == "q":
+                self.changed = self.ended = True
+            elif key == "n":
+                self.move_on()
+            elif key in self.shows:
+                self.below = self.shows[key](self.problem)
+                self.show()
+        saved = {Path(path) for _, path in next(self.saves)}
+        if self.path.absolute() not in saved:
+            for path in map(attempt_files.path_of, NAMES):
+                if path.absolute() in saved:
+                    self.path = path
+        # Another module is one that the attempt may import.
+        self.changed |= any(path.suffix == ".py" for path in saved)
+        return not self.changed
+
+    def move_on(self) -> None:
+        """Turn to the next problem that is not solved, and start it."""
+        place = NAMES.index(self.problem) + os.path.lexists(self.path)
+        unsolved = attempt_files.unsolved()
+        for name in (*NAMES[place:], *NAMES[:place]):
+            if name in unsolved:
+                self.path = attempt_files.path_of(name)
+                if not os.path.lexists(self.path):
+                    attempt_files.start(name)
+                self.changed = True
+                break
+
+    def show(self) -> None:
+        """Show the verdict, or what is graded, and what a key gives."""
+        say, left = self.console.print, len(attempt_files.unsolved())
+        exists = os.path.lexists(self.path)
+        if self.console.is_terminal:
+            self.console.clear()
+        if self.verdict:
+            solved = f"{len(NAMES) - left} of {len(NAMES)} solved"
+            say(f"Graded at {self.time}, {solved}", style="dim")
+            say(self.verdict, crop=False)
+        elif exists:
+            say(f"Grading {self.path} since {self.time} ...", markup=False)
+        else:
+            say(f"There is no {self.path}. Key n starts it.", markup=False)
+        if self.below:
+            say()
+            say(self.below)
+        if self.verdict or not exists:
+            if not left:
+                say(
+                    f"\nAll {len(NAMES)} problems are solved.", style="bold"
+                )
+            keys = "h hint, n next, l list, q quit"
+            say(f"\nWaiting for a save. Keys: {keys}", style="dim")
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """Give what returns the keys that were pressed, without waiting."""
+    if not sys.stdin.isatty():
+        yield lambda: ""
+        return
+    import termios
+    import tty
+
+    def pressed() -> str:
+        ready, _, _ = select.select([sys.stdin], [], [], 0)
+        return os.read(0, 64).decode("ascii", "ignore") if ready else ""
+
+    before = termios.tcgetattr(0)
+    tty.setcbreak(0)
+    try:
+        yield pressed
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
