@@ -22,7 +22,6 @@ import flax.nnx
 import jax
 
 from shardbook import inputs
-from shardbook.grading.environment import forget_programs
 
 LARGEST_FILE = 2**20
 # What an attempt must leave as it is: these modules, and their classes.
@@ -252,11 +251,6 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
             and caller.partition(".")[0] in ("flax", "jax")
         ):
             deprecations.append(str(message))
-        # A process that was ended may have written half of a program. jax
-        # would compile it each time, but not write it again.
-        cache = jax.config.values["jax_compilation_cache_dir"]
-        if cache and str(message).startswith("Error reading persistent"):
-            forget_programs(cache)
         warn(message, category, *rest, **more)
 
     try:
