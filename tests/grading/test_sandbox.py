@@ -185,8 +185,8 @@ HOSTILE = {
     ),
     "leaves_x64": (f"{CONFIG('enable_x64', True)}{SOLUTION}", "right", ""),
     "leaves_a_mesh": (
-        "import jax\njax.set_mesh(jax.make_mesh((8,), ('model',)))\n"
-        f"{SOLUTION}",
+        "import jax\nauto = (jax.sharding.AxisType.Auto,)\n"
+        f"jax.set_mesh(jax.make_mesh((8,), ('model',), auto))\n{SOLUTION}",
         "right",
         "",
     ),
@@ -398,7 +398,7 @@ def test_a_large_cache_is_emptied(
 def test_a_broken_cache_is_emptied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of programs that were written in part, none is left, nor noticed."""
+    """Of programs that were written in part, none is left."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / f"{NAME}.py"
     path.write_text(attempt_files.solution(NAME))
@@ -410,5 +410,4 @@ def test_a_broken_cache_is_emptied(
         verdict = grade(sandbox, path)
 
     assert verdict.right, verdict
-    assert verdict.printed == ""
     assert min(each.stat().st_size for each in cache.glob("*-cache")) > 100
