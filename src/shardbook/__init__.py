@@ -15,7 +15,11 @@ if sys.version_info < (3, 11):  # noqa: UP036
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.
 _HOMES = {
+    "BudgetExceeded": "_program",
+    "Collective": "_communication",
     "Drawing": "_draw",
+    "Finding": "_findings",
+    "LayoutMismatch": "_layout_files",
     "LeafLayout": "_layout",
     "Memory": "_program",
     "Program": "_program",

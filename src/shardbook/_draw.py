@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding
 
-from shardbook._layout import LeafLayout, Slice, layout, slices_of
+from shardbook._layout import (
+    LeafLayout,
+    Slice,
+    TreeLayout,
+    device_id,
+    devices_of,
+    layout,
+    slices_of,
+)
 
 # Devices that hold the same slice of the array have the same color.
 # Dark text is readable on each of them.
@@ -22,6 +31,21 @@ COLORS = (
     "#f6a57b",
     "#d9d671",
 )
+# How many arrays a drawing has, and how many slices and devices together:
+# what is larger would be a heavy page, and no one would look at it.
+ARRAYS = 24
+SHAPES = 1000
+# Of more devices, a picture has the colors alone.
+NUMBERED = 64
+
+
+def color_of(number: int) -> str:
+    """Give each slice a color of its own, light enough for dark text."""
+    if number < len(COLORS):
+        return COLORS[number]
+    # The golden angle: neighbors are far apart.
+    hue = number * 137.508 % 360
+    return f"hsl({hue:.0f} {55 + number % 3 * 15}% {82 - number % 4 * 5}%)"
 
 
 @dataclass(frozen=True)
@@ -54,6 +78,10 @@ class _Placed:
     """
 
     def __init__(self, leaf: LeafLayout) -> None:
+        if leaf.deleted:
+            raise ValueError(
+                f"the array at {leaf.path!r} was deleted: it has no layout"
+            )
         if leaf.sharding is None or leaf.shard_shape is None:
             raise ValueError(
                 f"the array at {leaf.path!r} is on no device: place it "
@@ -63,11 +91,11 @@ class _Placed:
         self.shard_shape = leaf.shard_shape
         holders: dict[Slice, list[int]] = {}
         for device, part in slices_of(leaf.sharding, leaf.shape).items():
-            holders.setdefault(part, []).append(device.id)
+            holders.setdefault(part, []).append(device_id(device))
         self.parts = [
             _Part(
                 region,
-                COLORS[number % len(COLORS)],
+                color_of(number),
                 tuple(sorted(holders[region])),
             )
             for number, region in enumerate(sorted(holders))
@@ -93,8 +121,9 @@ class _Placed:
         The type is as :func:`jax.typeof` prints it.
         """
         words = f"{self.leaf.dtype}[{','.join(self.sizes())}]"
+        times = f"×{self.leaf.repeats}" if self.leaf.repeats > 1 else ""
         return " ".join(
-            filter(None, [self.leaf.path, words, self.leaf.spec])
+            filter(None, [self.leaf.path, times, words, self.leaf.spec])
         )
 
     def describe(self) -> str:
@@ -227,10 +256,12 @@ def _array_picture(array: _Placed) -> _Picture:
         words = _ranges(part.devices)
         if 7.5 * len(words) > width:
             words = f"×{len(part.devices)}" if len(part.devices) > 1 else ""
+        if len(array.parts) > NUMBERED:
+            words = ""
         parts.append(_rect(box, part.color))
-        parts.append(
-            _text(x + width / 2, y + height / 2 + 4, words, fill="#16181d")
-        )
+        if words:
+            middle = (x + width / 2, y + height / 2 + 4)
+            parts.append(_text(*middle, words, fill="#16181d"))
     width, height = array.width * scale, array.height * scale
     parts.append(_text(left + width / 2, top - 9, columns))
     parts.append(_text(left / 2 - 4, top + height / 2 + 4, rows))
@@ -241,15 +272,14 @@ def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
     """The devices' ids as the mesh has them; its axes down and across."""
     columns = 8
     sizes = [""]
-    mesh = getattr(leaf.sharding, "mesh", None)
-    if mesh is None or not mesh.axis_names:
-        devices = {*jax.devices(), *leaf.devices}
-        ids = sorted(device.id for device in devices)
-    else:
-        ids = [device.id for device in mesh.devices.flat]
-        sizes = [f"{name}={mesh.shape[name]}" for name in mesh.axis_names]
+    if isinstance(leaf.sharding, NamedSharding):
+        mesh = leaf.sharding.mesh
+        ids = list(map(device_id, devices_of(leaf.sharding)))
+        sizes = [f"{name}={size}" for name, size in mesh.shape.items()]
         if len(sizes) > 1:
-            columns = mesh.devices.shape[-1]
+            columns = mesh.axis_sizes[-1]
+    else:
+        ids = sorted(map(device_id, {*jax.devices(), *leaf.devices}))
     rows = [
         ids[start : start + columns]
         for start in range(0, len(ids), columns)
@@ -262,8 +292,13 @@ def _devices_picture(array: _Placed) -> _Picture:
     rows, (down, across) = _grid(array.leaf)
     side, gap = (36, 6) if len(rows[0]) > 4 else (44, 12)
     held = {device: part for part in array.parts for device in part.devices}
+    numbered = sum(map(len, rows)) <= NUMBERED
+    if not numbered:
+        side, gap = 8, 2
     left = 8 * len(down) + 10 if down else 2
-    top, pitch = 24, (side + gap, side * array.height + gap + 16)
+    top, pitch = 24, (side + gap, side + gap)
+    if numbered:
+        pitch = (side + gap, side * array.height + gap + 16)
     parts = [
         _text(left + len(rows[0]) * pitch[0] / 2 - gap / 2, 15, across)
     ]
@@ -277,11 +312,14 @@ def _devices_picture(array: _Placed) -> _Picture:
             if device in held:
                 part = held[device]
                 box = _scaled(array.box(part), x + indent, y, side)
+                if not numbered:
+                    box = (x, y, side, side)
                 parts.append(_rect(box, part.color, part.color))
-            whole = (0, 0, array.width, array.height)
-            parts.append(_rect(_scaled(whole, x + indent, y, side)))
-            foot = y + side * array.height + 13
-            parts.append(_text(x + side / 2, foot, str(device)))
+            if numbered:
+                whole = (0, 0, array.width, array.height)
+                parts.append(_rect(_scaled(whole, x + indent, y, side)))
+                foot = y + side * array.height + 13
+                parts.append(_text(x + side / 2, foot, str(device)))
     width = left + len(rows[0]) * pitch[0] - gap + 2
     return _Picture(width, top + len(rows) * pitch[1], parts)
 
@@ -289,14 +327,26 @@ def _devices_picture(array: _Placed) -> _Picture:
 class Drawing:
     """Which device holds which slice: a picture in a notebook, or text."""
 
-    def __init__(self, leaves: Sequence[LeafLayout]) -> None:
-        self._arrays = [_Placed(leaf) for leaf in leaves]
+    def __init__(self, leaves: TreeLayout) -> None:
+        shown = leaves if len(leaves) <= ARRAYS else leaves.rolled_up()
+        self._arrays: list[_Placed] = []
+        shapes = 0
+        for leaf in shown[:ARRAYS]:
+            placed = _Placed(leaf)
+            shapes += len(placed.parts) + len(leaf.devices)
+            if self._arrays and shapes > SHAPES:
+                break
+            self._arrays.append(placed)
+        rest = len(shown) - len(self._arrays)
+        self._rest = f"and {rest} more arrays: draw a part" if rest else ""
 
     def __repr__(self) -> str:
-        return "\n".join(array.describe() for array in self._arrays)
+        lines = [array.describe() for array in self._arrays]
+        return "\n".join([*lines, *filter(None, [self._rest])])
 
     def _repr_html_(self) -> str:
-        return "".join(map(_figure, self._arrays))
+        rest = f"<p>{self._rest}</p>" if self._rest else ""
+        return "".join([*map(_figure, self._arrays), rest])
 
     def svg(self) -> str:
         """Give the pictures as one SVG file, for light and dark pages."""
@@ -307,6 +357,10 @@ class Drawing:
                 _devices_picture(placed),
             )
             beside = array.width + 32
+            words = html.escape(placed.title())
+            parts.append(f'<text x="2" y="{below + 14:.0f}">{words}</text>')
+            widest = max(widest, 7.5 * len(placed.title()))
+            below += 20
             for picture, x in ((array, 0.0), (devices, beside)):
                 height = max(array.height, devices.height)
                 y = below + (height - picture.height) / 2
@@ -332,6 +386,7 @@ def _figure(array: _Placed) -> str:
         f"{_array_picture(array)}{_devices_picture(array)}</div>"
         f"<figcaption><code>{html.escape(array.title())}</code>: "
         f"{leaf.shard_shape}, {leaf.bytes_per_device:,} bytes on {where}"
+        f"{'; the numbers are devices' if count > 1 else ''}"
         "</figcaption></figure>"
     )
 
@@ -350,12 +405,14 @@ def draw(tree: Any) -> Drawing:
 
     Returns:
         A drawing that a notebook shows. It prints as text, which is also
-        what a screen reader says of the picture.
+        what a screen reader says of the picture. Of a large tree, arrays
+        that differ in the numbers of their path are drawn once, and what
+        is more than a page can show is left out; the drawing says so.
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
             traced.
-        ValueError: If an array or number is on no device.
+        ValueError: If an array or number is on no device, or was deleted.
 
     Example:
         >>> import jax

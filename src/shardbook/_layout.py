@@ -1,30 +1,35 @@
 """Report how the arrays of a tree or Module are laid out on devices."""
 
-import html
+import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
 from itertools import count
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import PartitionSpec
+from jax.sharding import AbstractMesh, NamedSharding, Sharding
 
+from shardbook._findings import Finding, axes_of, find, pattern_of
+from shardbook._layout_files import read_layout, require_same
+from shardbook._layout_tables import html_of, text_of
+
+# A device; of an abstract mesh, which has none, the position in it.
+Device: TypeAlias = jax.Device | int
 # The start and stop of a part of an array, along each axis.
 Slice = tuple[tuple[int, int], ...]
 
 
-def _format_spec(spec: PartitionSpec) -> str:
-    """Write a spec as people do, without a comma at its end."""
-    entries = [repr(entry) for entry in spec.partitions]
-    for name in ("unreduced", "reduced"):
-        if axes := sorted(getattr(spec, name)):
-            entries.append(f"{name}={{{', '.join(map(repr, axes))}}}")
-    return f"P({', '.join(entries)})"
+def device_id(device: Device) -> int:
+    """Give the id of a device, or its position in an abstract mesh."""
+    return device if isinstance(device, int) else device.id
 
 
 @dataclass(frozen=True)
@@ -37,30 +42,57 @@ class LeafLayout:
         dtype: The name of its dtype.
         itemsize: Bytes of one element.
         sharding: How it is laid out, or ``None`` if it is on no device:
-            a NumPy array, a Python number, an abstract shape.
+            a NumPy array, a Python number, an abstract shape, an array
+            that was deleted.
         shard_shape: The shape of the part on each device, or ``None``.
+        same_as: The path of an earlier leaf that is the same array, or
+            ``None``. The sums of a :class:`TreeLayout` count it there.
+        deleted: Whether it was deleted, as a donated array is.
+        committed: Whether it is committed to its devices, or ``None`` if
+            it is no array of JAX.
+        repeats: How many arrays that differ in the numbers of their path
+            this one stands for, in a layout that is rolled up.
     """
 
     path: str
     shape: tuple[int, ...]
     dtype: str
     itemsize: int
-    sharding: jax.sharding.Sharding | None
+    sharding: Sharding | None
     shard_shape: tuple[int, ...] | None
+    same_as: str | None = None
+    deleted: bool = False
+    committed: bool | None = None
+    repeats: int = 1
 
     @property
     def spec(self) -> str:
         """The ``PartitionSpec``, or in words what there is instead."""
         match self.sharding:
             case None:
-                return "not on a device"
-            case jax.sharding.NamedSharding(spec=spec):
-                return _format_spec(spec)
+                return "deleted" if self.deleted else "not on a device"
+            case NamedSharding(spec=spec):
+                words = str(spec).replace(",)", ")")
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
-                return f"one device: {device.id}"
+                words = f"one device: {device_id(device)}"
             case _:
-                return type(self.sharding).__name__
+                words = type(self.sharding).__name__
+        return f"{words}, {self.host_memory}" if self.host_memory else words
+
+    @property
+    def host_memory(self) -> str:
+        """The kind of memory if it is the host's, or else nothing."""
+        kind = self.sharding.memory_kind if self.sharding else None
+        if kind is None or "host" not in kind:
+            return ""
+        # On CPU the host's memory is that of the devices.
+        usual = {
+            device.default_memory().kind
+            for device in self.devices
+            if isinstance(device, jax.Device)
+        }
+        return "" if kind in usual else kind
 
     @property
     def type(self) -> str:
@@ -68,10 +100,30 @@ class LeafLayout:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     @property
-    def devices(self) -> tuple[jax.Device, ...]:
-        """The devices that hold a part of the array, in order of id."""
-        held = self.sharding.device_set if self.sharding else ()
-        return tuple(sorted(held, key=lambda device: device.id))
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that hold a part of the array, in order of id.
+
+        Those of an abstract mesh are its positions: 0, 1, 2 and so on.
+        """
+        if self.sharding is None:
+            return ()
+        return tuple(sorted(devices_of(self.sharding), key=device_id))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the array in terms of JSON, however its spec is written.
+
+        With its type, its spec, and the sizes of the mesh axes.
+        """
+        about: dict[str, Any] = {"type": self.type, "spec": self.spec}
+        if isinstance(self.sharding, NamedSharding):
+            axes = axes_of(self)
+            while axes and not axes[-1]:
+                axes = axes[:-1]
+            about["spec"] = [list(names) for names in axes]
+            about["mesh"] = dict(self.sharding.mesh.shape)
+            if self.host_memory:
+                about["memory"] = self.host_memory
+        return about
 
     @property
     def bytes_per_device(self) -> int:
@@ -83,55 +135,92 @@ class LeafLayout:
     @property
     def bytes(self) -> int:
         """Bytes on all devices together; copies count each time."""
-        return self.bytes_per_device * len(self.devices)
+        return self.bytes_per_device * len(self.devices) * self.repeats
+
+
+def devices_of(sharding: Sharding) -> Sequence[Device]:
+    """List the devices of a sharding, in the order of its mesh."""
+    match sharding:
+        case NamedSharding(mesh=AbstractMesh() as mesh):
+            return range(mesh.size)
+        case NamedSharding(mesh=mesh):
+            return list(mesh.devices.flat)
+        case _:
+            return list(sharding.device_set)
 
 
 def slices_of(
-    sharding: jax.sharding.Sharding, shape: tuple[int, ...]
-) -> dict[jax.Device, Slice]:
+    sharding: Sharding, shape: tuple[int, ...]
+) -> dict[Any, Slice]:
     """Give the slice of an array that each device holds."""
-    indices: Mapping[jax.Device, Any] = sharding.devices_indices_map(shape)
-    return {
-        device: tuple(
-            part.indices(size)[:2]
-            for part, size in zip(index, shape, strict=True)
+    if not isinstance(sharding, NamedSharding):
+        return {
+            device: tuple(
+                part.indices(size)[:2]
+                for part, size in zip(index, shape, strict=True)
+            )
+            for device, index in sharding.devices_indices_map(shape).items()
+        }
+    # By hand, for JAX does it for neither an abstract mesh nor a sum that
+    # is not reduced.
+    sizes = sharding.mesh.shape
+    shard_shape = sharding.shard_shape(shape)
+    held = {}
+    for device, place in zip(
+        devices_of(sharding), np.ndindex(*sizes.values()), strict=True
+    ):
+        index = dict(zip(sizes, place, strict=True))
+        starts = [0] * len(shape)
+        for axis, entry in enumerate(sharding.spec.partitions):
+            names = entry if isinstance(entry, tuple) else (entry,)
+            for name in names:
+                if name in sizes:
+                    starts[axis] = starts[axis] * sizes[name] + index[name]
+        held[device] = tuple(
+            (start * size, (start + 1) * size)
+            for start, size in zip(starts, shard_shape, strict=True)
         )
-        for device, index in indices.items()
-    }
+    return held
 
 
 class TreeLayout(Sequence[LeafLayout]):
     """How each array of a tree is laid out; it prints as a table.
 
-    A sequence of :class:`LeafLayout`, in the order of the tree.
+    A sequence of :class:`LeafLayout`, in the order of the tree. A slice of
+    it is a layout too, and ``layout(model)["layers.0.kernel"]`` gives the
+    array of that path. A large one prints rolled up, and what looks wrong
+    in it is said below the table.
     """
 
-    HEADINGS = (
-        "path",
-        "array",
-        "spec",
-        "each device",
-        "bytes each",
-        "bytes in all",
-    )
-
-    def __init__(self, leaves: Sequence[LeafLayout]) -> None:
+    def __init__(self, leaves: Iterable[LeafLayout]) -> None:
         self._leaves = tuple(leaves)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return TreeLayout(self._leaves[index])
+        if isinstance(index, str):
+            (leaf,) = (each for each in self.select(index))
+            return leaf
         return self._leaves[index]
 
     def __len__(self) -> int:
         return len(self._leaves)
 
     @cached_property
-    def bytes_on(self) -> dict[jax.Device, int]:
-        """Bytes on each device that holds any of it, in order of id."""
-        held: Counter[jax.Device] = Counter()
+    def bytes_on(self) -> dict[Device, int]:
+        """Bytes on each device that holds any of it, in order of id.
+
+        An array that the tree has twice is counted once, and one in the
+        memory of the host is not counted.
+        """
+        held: Counter[Device] = Counter()
         for leaf in self:
-            for device in leaf.devices:
-                held[device] += leaf.bytes_per_device
-        return dict(sorted(held.items(), key=lambda item: item[0].id))
+            if leaf.same_as is None and not leaf.host_memory:
+                for device in leaf.devices:
+                    held[device] += leaf.bytes_per_device * leaf.repeats
+        return {
+            device: held[device] for device in sorted(held, key=device_id)
+        }
 
     @property
     def bytes_per_device(self) -> int:
@@ -140,59 +229,145 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @property
     def bytes(self) -> int:
-        """Bytes on all devices together; copies count each time."""
+        """Bytes on all devices together; each device's copy counts."""
         return sum(self.bytes_on.values())
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        for leaf in self:
-            yield (
-                leaf.path,
-                leaf.type,
-                leaf.spec,
-                "-" if leaf.shard_shape is None else str(leaf.shard_shape),
-                f"{leaf.bytes_per_device:,}",
-                f"{leaf.bytes:,}",
-            )
-        devices = len(self.bytes_on)
-        noun = "device" if devices == 1 else "devices"
-        most = "at most " if len(set(self.bytes_on.values())) > 1 else ""
-        yield (
-            f"{devices} {noun}",
-            "",
-            "",
-            "",
-            f"{most}{self.bytes_per_device:,}",
-            f"{self.bytes:,}",
+    @property
+    def host_bytes(self) -> int:
+        """Bytes in the memory of hosts, where arrays are offloaded to."""
+        return sum(
+            leaf.bytes
+            for leaf in self
+            if leaf.host_memory and leaf.same_as is None
         )
+
+    def select(self, pattern: str) -> "TreeLayout":
+        """Keep the arrays whose path matches.
+
+        Args:
+            pattern: A path, in which ``*`` stands for any characters, as
+                in ``"layers.*.kernel"``.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        found = [each for each in self if fnmatchcase(each.path, pattern)]
+        if not found:
+            near = get_close_matches(pattern, [x.path for x in self], n=3)
+            some = near or [each.path for each in self[:3]]
+            raise KeyError(
+                f"No array at {pattern!r}. There are {len(self)} paths, "
+                f"such as {', '.join(map(repr, some))}"
+            )
+        return TreeLayout(found)
+
+    def by_size(self) -> "TreeLayout":
+        """Put the arrays that take the most bytes on a device first."""
+        return TreeLayout(
+            sorted(self, key=lambda x: -x.bytes_per_device * x.repeats)
+        )
+
+    def rolled_up(self) -> "TreeLayout":
+        """Take arrays together that differ in the numbers of their path.
+
+        Those of layers that repeat, if they are alike in all else:
+        ``layers.*.kernel``, with ``repeats``.
+        """
+        return self._rolled_up
+
+    @cached_property
+    def _rolled_up(self) -> "TreeLayout":
+        groups: dict[Any, list[LeafLayout]] = {}
+        for leaf in self:
+            pattern = pattern_of(leaf.path)
+            # What is the same array as another is not taken together.
+            alone = leaf.path if leaf.same_as else ""
+            place = (leaf.sharding, leaf.deleted, leaf.committed)
+            alike = (pattern, alone, leaf.dtype, leaf.shape, place)
+            groups.setdefault(alike, []).append(leaf)
+        return TreeLayout(
+            group[0]
+            if len(group) == 1
+            else replace(
+                group[0],
+                path=pattern,
+                repeats=sum(leaf.repeats for leaf in group),
+            )
+            for (pattern, *_), group in groups.items()
+        )
+
+    def findings(self, ignore: Collection[str] = ()) -> tuple[Finding, ...]:
+        """Tell what looks wrong, the costliest first.
+
+        Arrays that are alike are taken together, as in :meth:`rolled_up`.
+
+        Args:
+            ignore: Names of rules to leave out: ``replicated``,
+                ``other_axes``, ``largest_axis``, ``optimizer_state`` and
+                ``one_device``.
+
+        Raises:
+            ValueError: If a rule is unknown.
+        """
+        return find(self.rolled_up(), ignore)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Describe each array by its path, in terms of JSON.
+
+        With its type, its spec, and the sizes of the mesh axes.
+        """
+        return {leaf.path: leaf.to_dict() for leaf in self}
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the layout to a file, for :meth:`expect`.
+
+        Raises:
+            FileExistsError: If there is one. Delete it first.
+        """
+        text = json.dumps(self.to_dict(), indent=1)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+
+    def expect(
+        self, other: "TreeLayout | str | PathLike[str]"
+    ) -> "TreeLayout":
+        """Require the same arrays with the same layout, as a test does.
+
+        Specs are the same if they divide an array over the same mesh axes,
+        however they are written.
+
+        Args:
+            other: A layout, or a file that :meth:`save` has written.
+
+        Returns:
+            The layout itself.
+
+        Raises:
+            LayoutMismatch: If they differ, with each path that does. It is
+                an AssertionError.
+            FileNotFoundError: If there is no such file.
+            ValueError: If :meth:`save` did not write it.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import layout
+            >>> before = layout({"step": jax.numpy.zeros(())})
+            >>> after = layout({"step": jax.numpy.ones(())})
+            >>> after.expect(before)["step"].type
+            'float32[]'
+        """
+        if isinstance(other, TreeLayout):
+            wanted = other.to_dict()
+        else:
+            wanted = read_layout(other)
+        require_same(self.to_dict(), wanted)
+        return self
 
     def __repr__(self) -> str:
-        rows = [self.HEADINGS, *self._rows()]
-        widths = [
-            max(map(len, column)) for column in zip(*rows, strict=True)
-        ]
-        lines = [
-            [
-                *map(str.ljust, row[:4], widths[:4]),
-                *map(str.rjust, row[4:], widths[4:]),
-            ]
-            for row in rows
-        ]
-        return "\n".join("  ".join(line).rstrip() for line in lines)
+        return text_of(self)
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], start: str, end: str) -> str:
-            row = "".join(
-                f"{start}{html.escape(cell)}{end}" for cell in cells
-            )
-            return f"<tr>{row}</tr>"
-
-        head = line(self.HEADINGS, '<th scope="col">', "</th>")
-        *rows, total = [line(row, "<td>", "</td>") for row in self._rows()]
-        return (
-            f'<div class="shardbook-table"><table><thead>{head}</thead>'
-            f"<tbody>{''.join(rows)}</tbody>"
-            f"<tfoot>{total}</tfoot></table></div>"
-        )
+        return html_of(self)
 
 
 def is_graph_node(node: Any) -> bool:
@@ -228,10 +403,19 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
-def _leaf_layout(path: tuple[Any, ...], leaf: Any) -> LeafLayout:
-    name = jax.tree_util.keystr(
-        strip_value(path), simple=True, separator="."
-    )
+@cache
+def _shard_shape(
+    sharding: Sharding, shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    return sharding.shard_shape(shape)
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype)
+
+
+def _leaf_layout(name: str, leaf: Any, same_as: str | None) -> LeafLayout:
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
             f"the array at {name!r} is being traced and is on no device "
@@ -245,14 +429,26 @@ def _leaf_layout(path: tuple[Any, ...], leaf: Any) -> LeafLayout:
             f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
         )
     shape, dtype = tuple(leaf.shape), leaf.dtype
-    sharding = getattr(leaf, "sharding", None)
+    deleted = isinstance(leaf, jax.Array) and leaf.is_deleted()
+    sharding = None if deleted else getattr(leaf, "sharding", None)
+    # The type of an array outside of any mesh.
+    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+        sharding = None
     try:
-        shard_shape = sharding and sharding.shard_shape(shape)
+        shard_shape = sharding and _shard_shape(sharding, shape)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
     return LeafLayout(
-        name, shape, str(dtype), dtype.itemsize, sharding, shard_shape
+        name,
+        shape,
+        _name_of(dtype),
+        dtype.itemsize,
+        sharding,
+        shard_shape,
+        same_as,
+        deleted,
+        leaf.committed if isinstance(leaf, jax.Array) else None,
     )
 
 
@@ -262,8 +458,10 @@ def layout(tree: Any) -> TreeLayout:
     Args:
         tree: An array, or any tree of them: an :class:`flax.nnx.Module`,
             an :class:`flax.nnx.State`, Linen variables with or without
-            boxes, optimizer state, abstract arrays with shardings.
-            A Variable that a Module holds twice is reported once.
+            boxes, optimizer state, abstract arrays with shardings, on a
+            mesh of devices or an abstract one.
+            A Variable that a Module holds twice is reported once, and an
+            array that two Variables hold is counted once.
 
     Returns:
         One :class:`LeafLayout` for each array, with its shape on each
@@ -293,5 +491,16 @@ def layout(tree: Any) -> TreeLayout:
         kernel     float32[16,64]  P(None, 'model')  (16, 16)          1,024         8,192
         8 devices                                                      1,024         8,192
     """  # noqa: E501
-    leaves, _ = jax.tree_util.tree_flatten_with_path(expand_modules(tree))
-    return TreeLayout([_leaf_layout(path, leaf) for path, leaf in leaves])
+    leaves = jax.tree_util.tree_leaves_with_path(expand_modules(tree))
+    rows = []
+    first: dict[int, str] = {}
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(
+            strip_value(path), simple=True, separator="."
+        )
+        same_as = None
+        if isinstance(leaf, jax.Array):
+            same_as = first.get(id(leaf))
+            first.setdefault(id(leaf), name)
+        rows.append(_leaf_layout(name, leaf, same_as))
+    return TreeLayout(rows)

@@ -1,15 +1,24 @@
 """Report what a compiled call does, without running it."""
 
+import html
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
+from jax.experimental.compilation_cache import compilation_cache
+from jax.sharding import NamedSharding
 
-from shardbook._collectives import count_collectives
+from shardbook._communication import KINDS, Collective, communication
 from shardbook._layout import (
     Slice,
     expand_modules,
@@ -18,7 +27,11 @@ from shardbook._layout import (
     strip_value,
 )
 
-_WIDTH = 60
+_WIDEST = 60
+# How many arguments are shown of those that take the most bytes.
+_SHOWN = 8
+_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+_Table = tuple[str, str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -29,8 +42,8 @@ class Memory:
         arguments: Bytes of the arguments.
         results: Bytes of the results.
         temporaries: Bytes of what is computed on the way.
-        donated: Bytes of the results that take the place of donated
-            arguments, and so need no memory of their own.
+        donated: Bytes of the results that take the memory of donated
+            arguments, and so need none of their own.
     """
 
     arguments: int
@@ -38,13 +51,32 @@ class Memory:
     temporaries: int
     donated: int
 
+    @classmethod
+    def of(cls, stats: Any) -> "Memory":
+        """Read what ``memory_analysis()`` of a compiled program gives.
+
+        XLA's compilers for CPU and GPU count the temporaries apart; on CPU
+        they are missing in its peak. The one for TPU has them in its peak
+        alone. So they are the larger of the two.
+        """
+        arguments = stats.argument_size_in_bytes
+        results = stats.output_size_in_bytes
+        donated = stats.alias_size_in_bytes
+        peak = stats.peak_memory_in_bytes
+        in_peak = peak - arguments - results + donated
+        temporaries = max(stats.temp_size_in_bytes, in_peak)
+        return cls(arguments, results, temporaries, donated)
+
     @property
     def total(self) -> int:
         """Bytes of all of it together, what is donated counted once."""
-        # Not XLA's peak_memory_in_bytes: on CPU it leaves out temporaries.
         return (
             self.arguments + self.results + self.temporaries - self.donated
         )
+
+
+class BudgetExceeded(AssertionError):  # noqa: N818
+    """A program needs more than :meth:`Program.expect` allows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,53 +86,145 @@ class Program:
     It prints as a table.
 
     Attributes:
-        collectives: The number of collectives of each kind, such as
-            ``{"all-reduce": 1}``. One inside a loop counts once, however
-            often the loop runs; one among groups of a single device does
-            not count.
+        communication: The collectives, each with its mesh axes, its bytes,
+            how often it runs and the line that caused it.
         memory: The bytes that the program needs on one device.
-        copies: The arguments that have to be moved before the program
-            starts, by path as :func:`jax.tree_util.keystr` writes it,
-            ``"[0]['kernel']"`` or ``"['x']"``. Each has the bytes that all
-            devices together are given: its slice on each device that
-            does not hold exactly this slice already.
+        arguments: The bytes of each argument on one device, by path as
+            :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
+            ``"['x']"``. None if the program was given compiled.
+        transfers: The arguments that have to be copied before the program
+            starts, by path. Each has the bytes that all devices together
+            are given: its slice on each device that does not hold exactly
+            this slice already. None if the program was given compiled.
+        axes: The sizes of the mesh axes, by name. Empty if no mesh is
+            known.
         text: The optimized program, in XLA's HLO.
     """
 
-    collectives: Mapping[str, int]
+    communication: tuple[Collective, ...]
     memory: Memory
-    copies: Mapping[str, int]
+    arguments: Mapping[str, int] | None
+    transfers: Mapping[str, int] | None
+    axes: Mapping[str, int]
     text: str
 
     @classmethod
-    def of(
-        cls,
-        text: str,
-        memory_stats: Any,
-        copies: Mapping[str, int] | None = None,
-    ) -> "Program":
-        """Describe a program that is compiled already.
+    def of(cls, text: str, stats: Any) -> "Program":
+        """Describe a program of which only the compiled form is known.
 
         Args:
             text: The optimized program, in HLO.
-            memory_stats: What ``memory_analysis()`` of a
+            stats: What ``memory_analysis()`` of a
                 :class:`jax.stages.Compiled` gives, or
                 ``get_compiled_memory_stats()`` of an executable.
-            copies: The arguments to be moved, by path, in bytes.
         """
-        return cls(
-            collectives=count_collectives(text),
-            memory=Memory(
-                arguments=memory_stats.argument_size_in_bytes,
-                results=memory_stats.output_size_in_bytes,
-                temporaries=memory_stats.temp_size_in_bytes,
-                donated=memory_stats.alias_size_in_bytes,
-            ),
-            copies=dict(copies or {}),
-            text=text,
+        memory = Memory.of(stats)
+        return cls(communication(text), memory, None, None, {}, text)
+
+    @property
+    def collectives(self) -> dict[str, int]:
+        """How often collectives of each kind run in a call.
+
+        Such as ``{"all-reduce": 1}``. One in a loop counts as often as the
+        loop turns, or once if the program does not say how often it does.
+        """
+        times: Counter[str] = Counter()
+        for each in self.communication:
+            times[each.kind] += each.times
+        return dict(sorted(times.items()))
+
+    def sent(self, *axes: str) -> int:
+        """Count the bytes that a device sends in a call.
+
+        Args:
+            *axes: Only over exactly these mesh axes. Without any, over all.
+        """
+        return sum(
+            each.sent * each.times
+            for each in self.communication
+            if not axes or set(each.axes) == set(axes)
         )
 
-    def __repr__(self) -> str:
+    def expect(
+        self,
+        *,
+        collectives: Mapping[str, int] | None = None,
+        sent: Mapping[str | tuple[str, ...], int | str] | None = None,
+        memory: int | str | None = None,
+        transfers: int | str | None = None,
+    ) -> "Program":
+        """Require that the program keeps within a budget, as a test does.
+
+        Sizes are bytes, or text such as ``"1 MiB"``: B, KiB, MiB, GiB or
+        TiB. What has no budget is free.
+
+        Args:
+            collectives: The most collectives of each kind. Kinds that are
+                not named must not occur.
+            sent: The most bytes that a device sends over a mesh axis, or
+                over several that one collective runs over.
+            memory: The most bytes that the program needs on a device.
+            transfers: The most bytes of arguments that are copied to other
+                devices before it starts.
+
+        Returns:
+            The program itself.
+
+        Raises:
+            BudgetExceeded: If it needs more, with the table. It is an
+                AssertionError.
+            ValueError: If a kind, an axis or a unit is unknown, or a
+                figure that has a budget is.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import program
+            >>> double = jax.jit(lambda x: 2 * x)
+            >>> seen = program(double, jax.numpy.ones(1024))
+            >>> seen.expect(collectives={}, memory="8 KiB").collectives
+            {}
+        """
+        over = []
+        if collectives is not None:
+            _require_known("collective", collectives, KINDS)
+            self._require_counted()
+            for kind, times in self.collectives.items():
+                most = collectives.get(kind, 0)
+                if times > most:
+                    over.append(f"{kind}: {times}, expected at most {most}")
+        for key, limit in (sent or {}).items():
+            names = (key,) if isinstance(key, str) else key
+            _require_known("mesh axis", names, self.axes)
+            self._require_counted()
+            label = " and ".join(names)
+            over += _over(f"sent over {label}", self.sent(*names), limit)
+        if memory is not None:
+            over += _over("memory", self.memory.total, memory)
+        if transfers is not None:
+            if self.transfers is None:
+                raise ValueError(
+                    "transfers are not known of a program that was "
+                    "given compiled: give program() the function and its "
+                    "arguments"
+                )
+            moved = sum(self.transfers.values())
+            over += _over("transfers", moved, transfers)
+        if over:
+            raise BudgetExceeded("\n".join([*over, "", repr(self)]))
+        return self
+
+    def _require_counted(self) -> None:
+        for each in self.communication:
+            if not each.counted:
+                raise ValueError(
+                    f"how often an {each.kind} runs is not known: it is in "
+                    "a loop whose end depends on data, or in a branch "
+                    f"({each.source or 'the line is unknown'}). Leave out "
+                    "the budgets of collectives and sent"
+                )
+
+    @cached_property
+    def _tables(self) -> list[_Table]:
         memory = {
             "arguments": self.memory.arguments,
             "results": self.memory.results,
@@ -108,26 +232,142 @@ class Program:
             "donated": -self.memory.donated,
             "total": self.memory.total,
         }
-        lines = [
-            *_table("memory", "bytes on one device", memory),
-            *_table("collectives", "count", self.collectives),
-            *_table("copies of arguments", "bytes", self.copies),
+        tables: list[_Table] = [
+            ("memory", "bytes on one device", memory),
+            ("collectives", "bytes that a device sends", self._lines()),
         ]
-        return "\n".join(lines)
+        if self.arguments is not None:
+            largest = _largest(self.arguments)
+            tables.insert(1, ("arguments", "bytes on one device", largest))
+        if self.transfers is not None:
+            largest = _largest(self.transfers)
+            tables.append(("transfers before it starts", "bytes", largest))
+        return tables
+
+    def _lines(self) -> dict[str, int]:
+        """Sum the collectives that are alike and of one line."""
+
+        def key(each: Collective) -> tuple[str, ...]:
+            place = each.source and Path(each.source).name
+            over = " and ".join(each.axes) or f"{each.group} devices"
+            times = "?" if not each.counted else ""
+            return (each.kind, over, each.direction, place, times)
+
+        lines = {}
+        for (kind, over, *rest, unknown), same in groupby(
+            sorted(self.communication, key=key), key
+        ):
+            alike = list(same)
+            times = sum(each.times for each in alike)
+            words = [f"{times}{unknown} {kind} over {over}", *rest]
+            bytes_sent = sum(each.sent * each.times for each in alike)
+            lines[", ".join(filter(None, words))] = bytes_sent
+        order = sorted(lines.items(), key=lambda line: -line[1])
+        return dict(order)
+
+    def __repr__(self) -> str:
+        width = min(_WIDEST, get_terminal_size().columns)
+        return "\n".join(
+            line for table in self._tables for line in _text(width, *table)
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th scope="rowgroup">{html.escape(title)}</th>'
+            f"<th>{html.escape(unit)}</th></tr>"
+            + "".join(
+                f"<tr><td>{html.escape(name)}</td><td>{number:,}</td></tr>"
+                for name, number in (numbers or {"none": 0}).items()
+            )
+            for title, unit, numbers in self._tables
+        )
+        return (
+            '<div class="shardbook-table shardbook-program">'
+            f"<table><tbody>{rows}</tbody></table></div>"
+        )
 
 
-def _table(title: str, unit: str, rows: Mapping[str, int]) -> Iterator[str]:
+def _require_known(what: str, names: Any, known: Any) -> None:
+    for name in names:
+        if name not in known:
+            choices = ", ".join(map(repr, known)) or "none is known"
+            raise ValueError(f"Unknown {what} {name!r}. Known: {choices}")
+
+
+def _over(name: str, number: int, limit: int | str) -> list[str]:
+    """Say by how much a number is over its limit, if it is."""
+    most = _size(limit)
+    if number <= most:
+        return []
+    return [f"{name}: {number:,} bytes, expected at most {most:,}"]
+
+
+def _size(limit: int | str) -> int:
+    """Read a number of bytes."""
+    if not isinstance(limit, str):
+        return limit
+    found = re.fullmatch(r"([\d.]+) ?(\w+)", limit.strip())
+    if not found or found[2] not in _UNITS:
+        raise ValueError(
+            f"Unknown size {limit!r}. Write bytes as a number, or a text "
+            f"such as '1.5 MiB', with one of {', '.join(_UNITS)}"
+        )
+    return int(float(found[1]) * 2 ** _UNITS[found[2]])
+
+
+def _largest(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Keep the largest, and sum up the rest."""
+    order = sorted(sizes.items(), key=lambda item: -item[1])
+    shown, rest = dict(order[:_SHOWN]), order[_SHOWN:]
+    if rest:
+        shown[f"{len(rest)} others"] = sum(size for _, size in rest)
+    return shown
+
+
+def _text(
+    width: int, title: str, unit: str, rows: Mapping[str, int]
+) -> Iterator[str]:
     """Give the lines of one table of numbers."""
-    yield title + unit.rjust(_WIDTH - len(title))
+    yield title + unit.rjust(width - len(title))
     for name, number in rows.items():
         figure = f" {number:,}"
-        space = _WIDTH - len(figure) - 2
+        space = width - len(figure) - 2
         if len(name) > space:
             # The end of a path says more than its start.
             name = "..." + name[3 - space :]
         yield f"  {name.ljust(space)}{figure}"
     if not rows:
         yield "  none"
+
+
+def _compile(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+    """Compile anew: what a cache has kept names lines of an older file."""
+    if not jax.config.jax_compilation_cache_dir:
+        return lowered.compile()
+    before = jax.config.jax_enable_compilation_cache
+    try:
+        # jax asks once whether to use the cache, until it is reset.
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()
+        # With an option, here of its usual value, jax does not take what
+        # it has compiled for a call of the same function.
+        return lowered.compile({"xla_embed_ir_in_executable": False})
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
+
+
+def _axes(lowered: Any, compiled: Any) -> dict[str, int]:
+    """Find the mesh that a program runs on."""
+    shardings = (compiled.input_shardings, compiled.output_shardings)
+    for each in jax.tree.leaves(shardings):
+        if isinstance(each, NamedSharding):
+            return dict(each.mesh.shape)
+    # A shard_map may have a mesh that no argument has.
+    text = lowered.as_text() if lowered else ""
+    found = re.search(r"sdy\.mesh @\w+ = <\[(.+?)\]", text)
+    pairs = re.findall(r'"([^"]+)"=(\d+)', found[1]) if found else ()
+    return {name: int(size) for name, size in pairs}
 
 
 def _is_array(leaf: Any) -> bool:
@@ -188,8 +428,10 @@ def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
     return context.unflatten(node.graphdef, *node.states)
 
 
-def _copies(given: Any, lowered: Any, compiled: Any) -> dict[str, int]:
-    """Count the bytes of the arguments that have to be moved, by path."""
+def _arguments(
+    given: Any, lowered: Any, compiled: Any
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the bytes of each argument on a device, and of those moved."""
     wanted = jax.tree.map(
         # The sharding is None if the program does not use the argument.
         lambda info, sharding: jax.ShapeDtypeStruct(
@@ -204,7 +446,7 @@ def _copies(given: Any, lowered: Any, compiled: Any) -> dict[str, int]:
     # nnx.jit_partial has bound are wanted and not given, and come first.
     # So an array is the last that fits of those that are left.
     left = reversed(_leaves(wanted))
-    copies = {}
+    sizes, moves = {}, {}
     for path, leaf in reversed(_leaves(expand_modules(given))):
         if not _is_array(leaf):
             continue
@@ -214,25 +456,25 @@ def _copies(given: Any, lowered: Any, compiled: Any) -> dict[str, int]:
             if _names(its_path) == _names(path)
             and place.shape == leaf.shape
         )
-        if moved := _bytes_moved(leaf, place):
-            copies[jax.tree_util.keystr(path[1:])] = moved
-    return dict(reversed(copies.items()))
+        if place.sharding is None:
+            continue
+        name = jax.tree_util.keystr(path[1:])
+        shard_shape = place.sharding.shard_shape(place.shape)
+        sizes[name] = math.prod(shard_shape) * place.dtype.itemsize
+        if moved := sizes[name] * _devices_that_lack(leaf, place):
+            moves[name] = moved
+    return dict(reversed(sizes.items())), dict(reversed(moves.items()))
 
 
-def _bytes_moved(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
-    """Count the bytes that devices receive before the program starts."""
-    abstract = isinstance(leaf, jax.ShapeDtypeStruct)
-    if place.sharding is None or (abstract and leaf.sharding is None):
+def _devices_that_lack(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
+    """Count the devices that don't hold their slice of an argument yet."""
+    if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is None:
         return 0
     held: dict[jax.Device, Slice] = {}
     if not isinstance(leaf, np.ndarray):
         held = slices_of(leaf.sharding, place.shape)
     needed = slices_of(place.sharding, place.shape)
-    shard_shape = place.sharding.shard_shape(place.shape)
-    shard_bytes: int = math.prod(shard_shape) * place.dtype.itemsize
-    return shard_bytes * sum(
-        held.get(device) != part for device, part in needed.items()
-    )
+    return sum(held.get(device) != part for device, part in needed.items())
 
 
 def program(
@@ -243,12 +485,13 @@ def program(
     Args:
         function: The function to compile. One that has ``lower``, as
             :func:`jax.jit` and :func:`flax.nnx.jit` give it, is compiled
-            as it is. Any other is put under :func:`flax.nnx.jit` if an
-            argument is or holds a Module or Variable, and under
-            :func:`jax.jit` if none does; its arrays are then traced, and
-            all other arguments (a mesh, a number, a function) are bound.
-            Pass all arrays as arguments: those that a function closes
-            over are constants of the program, wherever they are.
+            as it is; what is lowered or compiled already is taken as it
+            is, without arguments. Any other is put under
+            :func:`flax.nnx.jit` if an argument is or holds a Module or
+            Variable, and under :func:`jax.jit` if none does; its arrays
+            are then traced, and all other arguments (a mesh, a number, a
+            function) are bound. Pass all arrays as arguments: those that
+            a function closes over are constants of the program.
         *args: Arguments of the call, laid out as they would be. Arrays
             may be abstract: a :class:`jax.ShapeDtypeStruct` is taken to
             be where its sharding says, or where the call wants it.
@@ -256,7 +499,7 @@ def program(
 
     Returns:
         The collectives, the bytes on a device, and the arguments that
-        have to be moved first: NumPy arrays, and arrays on one device of
+        have to be copied first: NumPy arrays, and arrays on one device of
         a call that runs on several. Numbers are left out.
 
     Raises:
@@ -274,26 +517,35 @@ def program(
         >>> rows = NamedSharding(mesh, P("model"))
         >>> w = jax.device_put(jax.numpy.ones((64, 16)), rows)
         >>> x = jax.numpy.ones((8, 64))
-        >>> program(jax.numpy.matmul, x, w)
-        memory                                   bytes on one device
-          arguments                                            1,536
-          results                                                512
-          temporaries                                            512
-          donated                                                  0
-          total                                                2,560
-        collectives                                            count
-          all-reduce                                               1
-        copies of arguments                                    bytes
-          [0]                                                  4,096
+        >>> seen = program(lambda x, w: x @ w, x, w)
+        >>> seen.collectives, seen.transfers
+        ({'all-reduce': 1}, {'[0]': 4096})
+        >>> seen.memory
+        Memory(arguments=1536, results=512, temporaries=512, donated=0)
     """
-    if hasattr(function, "lower"):
-        lowered = function.lower(*args, **kwargs)
+    lowered = None
+    if isinstance(function, jax.stages.Compiled):
+        compiled = function
     else:
-        lowered = _lower(function, args, kwargs)
-    compiled = lowered.compile()
-    copies = _copies((args, kwargs), lowered, compiled)
-    return Program.of(
-        compiled.as_text(), compiled.memory_analysis(), copies
+        if isinstance(function, jax.stages.Lowered):
+            lowered = function
+        elif hasattr(function, "lower"):
+            lowered = function.lower(*args, **kwargs)
+        else:
+            lowered = _lower(function, args, kwargs)
+        compiled = _compile(lowered)
+    sizes, moves = None, None
+    if lowered is not None and lowered is not function:
+        sizes, moves = _arguments((args, kwargs), lowered, compiled)
+    axes = _axes(lowered, compiled)
+    text = compiled.as_text()
+    return Program(
+        communication=communication(text, axes),
+        memory=Memory.of(compiled.memory_analysis()),
+        arguments=sizes,
+        transfers=moves,
+        axes=axes,
+        text=text,
     )
 
 
@@ -303,8 +555,10 @@ def collectives(
     """Count the collectives in the compiled program of a call.
 
     The short form of :func:`program`, which takes the same arguments and
-    raises the same errors. It gives the number of each kind, such as
-    ``{"all-reduce": 1}``, and nothing if no device needs another.
+    raises the same errors. It gives how often each kind runs in a call,
+    such as ``{"all-reduce": 1}``, and nothing if no device needs another.
+    Copying an argument to other devices is no collective: that is in
+    :attr:`Program.transfers`.
 
     Example:
         >>> import jax

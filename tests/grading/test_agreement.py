@@ -16,7 +16,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from shardbook import inputs
 from shardbook.grading import measures, run
 from shardbook.grading.agreement import Check, Rival, same, same_type
-from shardbook.grading.attempt import Attempt, Wrong, arguments, pasteable
+from shardbook.grading.attempt import (
+    Attempt,
+    Crashed,
+    Wrong,
+    arguments,
+    pasteable,
+)
 from shardbook.grading.cases import Case, compiled
 
 SCALE = 1.0
@@ -177,13 +183,28 @@ def test_a_step_is_compiled_and_compared(
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
     talk = same("communication", case, measures.collectives, "why")
-    moved = same("communication", case, measures.copies, "why")
+    moved = same("communication", case, measures.transfers, "why")
 
     assert fails(talk, summing_step) is None
     assert fails(moved, local_step) is None
     error = fails(talk, local_step)
     assert error
     assert (error.got, error.expected) == ("none", "1 all-reduce")
+
+
+def test_a_step_that_raises_is_reported_as_such(
+    problem: Callable[..., None],
+) -> None:
+    """What a step raises as it is compiled is an error of the attempt."""
+    problem(summing_step)
+    case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
+    check = same("communication", case, measures.collectives, "why")
+    attempt = Attempt("toy", lambda mesh: lambda x: x @ x, __file__, {})
+
+    with pytest.raises(Crashed, match="dot_general requires"):
+        check.run(attempt)
+
+    assert attempt.call.endswith("\ntoy(mesh_of(8, 1))(normal(8, 4))")
 
 
 def test_the_programs_of_a_call_are_compared(

@@ -1,6 +1,7 @@
 """Each attempt gets the verdict that its table or its file names."""
 
 import importlib
+import os
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from edits import SOLUTIONS, Attempt, attempts, jobs
 
 from shardbook.grading import attempt_files
 from shardbook.grading.sandbox import Sandbox
-from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 
 PAGES = Path(__file__).parents[2] / "docs/problems"
@@ -54,10 +55,21 @@ def verdicts(
         )
     ]
     devices = request.config.getoption("devices")
-    files = jobs(selected, tmp_path_factory.mktemp("attempts"))
-    with Sandbox("job_coverage") as sandbox:
-        found = verdicts_of(sandbox, files, seconds=120, devices=devices)
-        return {verdict.source: verdict for verdict in found}
+    calls = [
+        (*job, devices)
+        for job in jobs(selected, tmp_path_factory.mktemp("attempts"))
+    ]
+    cores = os.cpu_count() or 1
+    with Sandbox("many") as sandbox:
+        shares = [[calls[core::cores]] for core in range(cores)]
+        outcomes = list(sandbox.map("many:grade_all", shares, seconds=1200))
+    for outcome in outcomes:
+        assert outcome.ending == "returned", outcome
+    return {
+        verdict["source"]: Verdict(**verdict)
+        for outcome in outcomes
+        for verdict in outcome.value
+    }
 
 
 def test_an_attempt_gets_its_verdict(

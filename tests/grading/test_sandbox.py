@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from shardbook.grading import attempt_files
-from shardbook.grading.environment import empty_if_larger
+from shardbook.grading.environment import grading_environment
 from shardbook.grading.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 
@@ -43,6 +43,9 @@ from flax import nnx
 class Node(nnx.Module):
     pass
 """
+
+SOLUTION = attempt_files.solution(NAME)
+CONFIG = "import jax\njax.config.update('jax_{}', {!r})\n".format
 
 # The text of an attempt, or what makes its file; and what must be said of
 # it: the status, and words of the reason.
@@ -170,7 +173,39 @@ HOSTILE = {
         "can't be read: No such file",
     ),
     "is_a_pipe": (os.mkfifo, "crashed", "not a regular file"),
-    "is_right": (attempt_files.solution(NAME), "right", ""),
+    "leaves_a_search_for_nan": (
+        f"{CONFIG('debug_nans', True)}{SOLUTION}",
+        "crashed",
+        "FloatingPointError: invalid value (nan)",
+    ),
+    "leaves_a_transfer_guard": (
+        f"{CONFIG('transfer_guard', 'disallow')}{SOLUTION}",
+        "crashed",
+        "Disallowed host-to-device transfer",
+    ),
+    "leaves_x64": (f"{CONFIG('enable_x64', True)}{SOLUTION}", "right", ""),
+    "leaves_a_mesh": (
+        "import jax\nauto = (jax.sharding.AxisType.Auto,)\n"
+        f"jax.set_mesh(jax.make_mesh((8,), ('model',), auto))\n{SOLUTION}",
+        "right",
+        "",
+    ),
+    "donates_x": (
+        body(
+            "jax.jit(lambda x: x + 1, donate_argnums=0)(x)",
+            "return x",
+            top="import jax",
+        ),
+        "crashed",
+        "deleted or donated",
+    ),
+    "warns_of_its_own": (
+        f"import warnings\nS = '\\.'\n{SOLUTION}\n"
+        "warnings.warn('old', DeprecationWarning)\n",
+        "right",
+        "",
+    ),
+    "is_right": (SOLUTION, "right", ""),
 }
 
 
@@ -297,16 +332,6 @@ def test_outcomes_come_in_the_order_of_the_calls() -> None:
     ]
 
 
-def test_what_a_job_writes_to_its_supervisor_does_not_stop_it() -> None:
-    """A line that is not a result is refused, and no more is awaited."""
-    with Sandbox() as sandbox:
-        outcome = sandbox.call(
-            "os:system", ["echo no result >&3; sleep 60"], seconds=2
-        )
-
-    assert outcome.value is None
-
-
 def test_a_file_called_jax_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,13 +375,39 @@ def test_the_environment_of_the_reader_does_not_count(
     assert verdict.status == "right", verdict
 
 
-def test_a_large_cache_is_emptied(tmp_path: Path) -> None:
-    """empty_if_larger() removes compiled programs, and nothing else."""
+def test_a_large_cache_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled programs are removed if they are too many, nothing else."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("shardbook.grading.environment.LARGEST_CACHE", 8)
+    cache = tmp_path / "shardbook" / "jax"
+    cache.mkdir(parents=True)
     for name in ("a-cache", "b-cache", "c"):
-        (tmp_path / name).write_bytes(b"1234")
-    empty_if_larger(tmp_path, 8)
-    kept = len([*tmp_path.iterdir()])
-    empty_if_larger(tmp_path, 7)
+        (cache / name).write_bytes(b"1234")
+    environment = grading_environment()
+    kept = len([*cache.iterdir()])
+    (cache / "d-cache").write_bytes(b"1")
+    grading_environment()
 
+    assert environment["JAX_COMPILATION_CACHE_DIR"] == str(cache)
     assert kept == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    assert [path.name for path in cache.iterdir()] == ["c"]
+
+
+def test_a_broken_cache_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of programs that were written in part, none is left."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / f"{NAME}.py"
+    path.write_text(attempt_files.solution(NAME))
+    cache = tmp_path / "shardbook" / "jax"
+    with Sandbox() as sandbox:
+        grade(sandbox, path)
+        for program in cache.glob("*-cache"):
+            program.write_bytes(program.read_bytes()[:100])
+        verdict = grade(sandbox, path)
+
+    assert verdict.right, verdict
+    assert min(each.stat().st_size for each in cache.glob("*-cache")) > 100

@@ -183,7 +183,67 @@ def test_an_empty_array_is_drawn() -> None:
     assert repr(draw(x)).endswith("devices 0-7: [0:0, 0:4]")
 
 
+@given(placed())
+def test_an_abstract_mesh(array: jax.ShapeDtypeStruct) -> None:
+    """draw() of an abstract mesh is the drawing of its devices."""
+    sharding = array.sharding
+    mesh = sharding.mesh.abstract_mesh
+    plan = jax.ShapeDtypeStruct(
+        array.shape,
+        array.dtype,
+        sharding=NamedSharding(mesh, sharding.spec),
+    )
+
+    assert repr(draw(plan)) == repr(draw(array))
+    assert draw(plan).svg() == draw(array).svg()
+
+
+def test_a_sum_that_is_not_reduced() -> None:
+    """draw() shows the parts of a sum: each device holds a whole array."""
+    mesh = jax.make_mesh((8,), ("model",), (AxisType.Explicit,))
+    x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("model")))
+    total = NamedSharding(mesh, P(unreduced={"model"}))
+    with jax.set_mesh(mesh):
+        text = repr(draw(jnp.einsum("a,a->", x, x, out_sharding=total)))
+
+    assert text.endswith("devices 0-7: []")
+
+
+def test_an_array_that_was_donated() -> None:
+    """draw() refuses an array that was deleted."""
+    x = jnp.ones(8)
+    x.delete()
+
+    with pytest.raises(ValueError, match="'x' was deleted"):
+        draw({"x": x})
+
+
 def test_an_array_on_no_device() -> None:
     """draw() refuses a NumPy array, and says what to do."""
     with pytest.raises(ValueError, match="'x' is on no device: place it"):
         draw({"x": np.ones(3)})
+
+
+def test_a_large_tree_is_a_small_page() -> None:
+    """draw() leaves out what a page can't show, and says how much."""
+    mesh = AbstractMesh((16, 32), ("data", "model"))
+    sharding = NamedSharding(mesh, P("data", "model"))
+    array = jax.ShapeDtypeStruct((512, 512), jnp.float32, sharding=sharding)
+    drawing = draw({f"k{i}": array for i in range(10_000)})
+
+    assert len(drawing._repr_html_()) < 200 * 1024
+    assert "and 9999 more arrays: draw a part" in repr(drawing)
+    layers = draw([{"kernel": array} for _ in range(10_000)])
+    assert repr(layers).startswith("*.kernel ×10000 float32[512@data")
+
+
+def test_slices_have_colors_of_their_own() -> None:
+    """draw() tells more slices apart than there are named colors."""
+    mesh = AbstractMesh((8, 4), ("data", "model"))
+    sharding = NamedSharding(mesh, P(("data", "model")))
+    array = jax.ShapeDtypeStruct((64,), jnp.float32, sharding=sharding)
+    figure, _ = draw(array)._repr_html_().split("</svg>", 1)
+
+    assert (
+        len(set(re.findall(r'fill="(#\w+|hsl[^"]+)" stroke', figure))) == 32
+    )

@@ -1,6 +1,7 @@
 """What program() and collectives() report of a compiled call."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,7 +14,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
 from shardbook import Program, collectives, program
-from shardbook._collectives import count_collectives
 
 EIGHT, GRID = MESHES[:2]
 AUTO = AxisType.Auto
@@ -21,7 +21,6 @@ ONE_COLUMN = jax.make_mesh((8, 1), ("data", "model"), (AUTO, AUTO))
 ONE_DEVICE = jax.make_mesh(
     (1,), ("model",), (AUTO,), devices=jax.devices()[:1]
 )
-PERMUTED = "  %x = f32[8] collective-permute(%y), source_target_pairs="
 
 
 def place(x: Any, mesh: Mesh, *spec: Any) -> jax.Array:
@@ -72,49 +71,6 @@ def test_collectives_of_each_kind(kind: str, mesh: Mesh, axis: Any) -> None:
     assert collectives(function, x) == ({kind: 1} if size > 1 else {})
 
 
-@pytest.mark.parametrize(
-    ("groups", "count"),
-    [
-        ("{{0,1},{2,3}}", 1),
-        ("{{0},{1}}", 0),
-        ("{{0},{1,2}}", 1),
-        ("[2,4]<=[8]", 1),
-        ("[8,1]<=[8]", 0),
-        ("[4,2]<=[2,4]T(1,0)", 1),
-        ("mesh['a'=2,'b'=1] {'a','b'}", 1),
-        ("mesh['a'=2,'b'=1] {'b'}", 0),
-        ("mesh['a'=4], device_ids=([2,2]T(1,0)) {'a':(1)2}", 1),
-        ("mesh['a'=4] {'a':(2)1}", 0),
-        ("{}", 1),
-    ],
-)
-def test_groups_of_devices(groups: str, count: int) -> None:
-    """count_collectives() reads groups in each form that XLA writes."""
-    line = f"  %x = f32[8] all-reduce(%y), replica_groups={groups}, to=%z"
-
-    assert sum(count_collectives(line).values()) == count
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("all-gather-start(%y), replica_groups=[1,8]<=[8]", ["all-gather"]),
-        ("all-gather-done(%y)", []),
-        ("ragged-all-to-all(%y)", ["ragged-all-to-all"]),
-        ("collective-broadcast(%y)", ["collective-broadcast"]),
-        (
-            "collective-permute(%y), source_target_pairs={{0,0},{1,2}}",
-            ["collective-permute"],
-        ),
-        ("collective-permute(%y), source_target_pairs={{0,0},{1,1}}", []),
-        ('add(%y), metadata={op_name="f/ all-reduce(y)"}', []),
-    ],
-)
-def test_collectives_in_text(text: str, kinds: list[str]) -> None:
-    """count_collectives() counts a -start, and nothing that stays."""
-    assert [*count_collectives(f"  %x = f32[8] {text}")] == kinds
-
-
 def test_what_is_not_an_array_is_bound() -> None:
     """program() traces arrays, and passes on a mesh, numbers, functions."""
 
@@ -134,10 +90,10 @@ def test_what_is_not_an_array_is_bound() -> None:
     seen = program(apply, params, np.ones((4, 16)), GRID, n=2, act=nnx.relu)
 
     assert seen.collectives == {"all-reduce": 1}
-    assert seen.copies == {"[1]": 8 * 4 * 4 * 4}
+    assert seen.transfers == {"[1]": 8 * 4 * 4 * 4}
 
 
-def test_copies_of_arguments() -> None:
+def test_transfers_of_arguments() -> None:
     """program() lists each array that is not where the call wants it."""
     arrays = {
         "host": np.ones((8, 4)),
@@ -162,7 +118,7 @@ def test_copies_of_arguments() -> None:
         ),
     )
 
-    assert program(jitted, arrays).copies == {
+    assert program(jitted, arrays).transfers == {
         "[0]['host']": 8 * 8 * 4 * 4,
         # Device 0 holds the whole of these two already.
         "[0]['first']": 7 * 16 * 4,
@@ -170,16 +126,16 @@ def test_copies_of_arguments() -> None:
     }
 
 
-def test_copies_beside_static_arguments() -> None:
+def test_transfers_beside_static_arguments() -> None:
     """program() counts positions as the call does, with what is static."""
     y = place(jnp.ones(8), EIGHT, "model")
     by_number = jax.jit(lambda n, x, mesh, y: x * y, static_argnums=(0, 2))
     by_name = jax.jit(lambda x, n, y: x * y * n, static_argnames="n")
 
-    assert program(by_number, 3, jnp.ones(()), EIGHT, y).copies == {
+    assert program(by_number, 3, jnp.ones(()), EIGHT, y).transfers == {
         "[1]": 7 * 4
     }
-    assert program(by_name, y=y, n=3, x=np.ones(8)).copies == {
+    assert program(by_name, y=y, n=3, x=np.ones(8)).transfers == {
         "['x']": 8 * 4
     }
 
@@ -199,9 +155,9 @@ def test_a_step_that_updates_a_module() -> None:
     again = program(donating, model, optimizer, x)
 
     assert seen.collectives == again.collectives == {"all-reduce": 1}
-    assert seen.copies == again.copies
-    assert seen.copies["[0]['kernel']"] == 7 * 16 * 8 * 4
-    assert "[1]['opt_state'][0]['trace']['bias']" in seen.copies
+    assert seen.transfers == again.transfers
+    assert seen.transfers["[0]['kernel']"] == 7 * 16 * 8 * 4
+    assert "[1]['opt_state'][0]['trace']['bias']" in seen.transfers
     assert seen.memory.donated == 0
     assert again.memory.donated >= 2 * (16 * 8 + 8) * 4
 
@@ -232,7 +188,7 @@ def test_a_module_that_holds_a_layer_twice() -> None:
         return model(x)
 
     for function in (apply, jax.jit(apply), nnx.jit(apply)):
-        copies = program(function, Tied(), x).copies
+        copies = program(function, Tied(), x).transfers
         assert copies == {"[0]['first']['kernel']": 7 * 4 * 4 * 4}
 
 
@@ -251,16 +207,106 @@ def test_memory_is_that_of_one_device() -> None:
     assert memory.total == memory.arguments + memory.temporaries
 
 
-def test_a_program_prints_in_60_columns() -> None:
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_a_program_keeps_the_width(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A Program is a table, which a long path does not widen."""
+    monkeypatch.setenv("COLUMNS", str(columns))
     tree = {"long" * 9: {"path" * 9: np.ones(8)}}
     w = place(jnp.ones(8), EIGHT, "model")
     lines = repr(
         program(lambda t, w: jax.tree.map(lambda x: x @ w, t), tree, w)
     ).splitlines()
 
-    assert {len(line) for line in lines} == {60}
-    assert lines[-1].startswith("  ...")
+    assert {len(line) for line in lines} == {min(columns, 60)}
     assert lines[-1].split()[-1] == "32"
-    assert "  all-reduce" + "1".rjust(48) in lines
     assert repr(program(jnp.sin, jnp.ones(1))).count("  none") == 2
+
+
+def test_a_budget() -> None:
+    """expect() names what is over, and shows the table."""
+    w = place(jnp.ones((64, 16)), GRID, "model")
+    seen = program(jnp.matmul, jnp.ones((8, 64)), w)
+
+    assert seen.expect(
+        collectives={"all-reduce": 1, "all-gather": 3},
+        sent={"model": "0.75 KiB", "data": 0, ("data", "model"): 0},
+        memory=seen.memory.total,
+        transfers="4 KiB",
+    )
+    for budget, words in (
+        ({"collectives": {}}, "all-reduce: 1, expected at most 0"),
+        ({"sent": {"model": 767}}, "sent over model: 768 bytes, expected"),
+        (
+            {"memory": "1 KiB"},
+            "memory: 2,560 bytes, expected at most 1,024",
+        ),
+        ({"transfers": 0}, "transfers: 4,096 bytes, expected at most 0"),
+    ):
+        with pytest.raises(AssertionError, match=words) as caught:
+            seen.expect(**budget)
+        assert repr(seen) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (
+            {"collectives": {"allreduce": 1}},
+            "Unknown collective 'allreduce'",
+        ),
+        (
+            {"sent": {"modle": 1}},
+            "Unknown mesh axis 'modle'. Known: 'data'",
+        ),
+        ({"memory": "16 GB"}, "Unknown size '16 GB'"),
+        ({"transfers": 0}, "transfers are not known"),
+    ],
+)
+def test_a_budget_that_cannot_be_kept(
+    budget: dict[str, Any], words: str
+) -> None:
+    """expect() refuses names that don't exist and figures it lacks."""
+    w = place(jnp.ones((64, 16)), GRID, "model")
+    lowered = jax.jit(jnp.matmul).lower(jnp.ones((8, 64)), w)
+
+    with pytest.raises(ValueError, match=words):
+        program(lowered.compile()).expect(**budget)
+
+
+def test_a_budget_for_a_loop_without_a_count() -> None:
+    """expect() can't bound what may run any number of times."""
+    x = place(jnp.ones((8, 8)), EIGHT, "model")
+    seen = program(
+        lambda x: jax.lax.while_loop(
+            lambda x: x[0, 0] < 9, lambda x: x + x.sum(0), x
+        ),
+        x,
+    )
+
+    with pytest.raises(ValueError, match="is not known: it is in a loop"):
+        seen.expect(collectives={"all-reduce": 9})
+
+
+def test_a_cached_program_has_the_lines_of_today(tmp_path: Path) -> None:
+    """program() does not read what an older file has compiled."""
+    w = place(jnp.ones((64, 16)), GRID, "model")
+    lines = []
+    names: dict[str, Any] = {}
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    try:
+        for start in ("", "\n\n"):
+            code = f"{start}def f(x, w):\n    return x @ w\n"
+            exec(compile(code, "reader.py", "exec"), names)
+            step = jax.jit(names["f"])
+            step(jnp.ones((8, 64)), w)
+            (seen,) = program(step, jnp.ones((8, 64)), w).communication
+            lines.append(seen.source)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1)
+
+    assert any(tmp_path.iterdir())
+    assert lines == ["reader.py:2", "reader.py:4"]

@@ -17,33 +17,25 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import flax.linen
+import flax.nnx
 import jax
 
 from shardbook import inputs
-from shardbook.grading.spies import replaced
 
 LARGEST_FILE = 2**20
 # What an attempt must leave as it is: these modules, and their classes.
 MODULES = (
-    "builtins",
-    "flax.linen",
-    "flax.nnx",
-    "jax",
-    "jax.lax",
-    "jax.nn",
-    "jax.numpy",
-    "jax.random",
-    "jax.sharding",
-    "jax.tree",
-    "jax.tree_util",
-    "numpy",
-    "numpy.testing",
-    "shardbook.grading.agreement",
-    "shardbook.grading.cases",
-    "shardbook.grading.measures",
-    "shardbook.grading.run",
-    "shardbook.grading.spies",
-    "shardbook.grading.verdict",
+    flax.linen,
+    flax.nnx,
+    jax,
+    jax.lax,
+    jax.nn,
+    jax.numpy,
+    jax.random,
+    jax.sharding,
+    jax.tree,
+    jax.tree_util,
 )
 
 
@@ -80,6 +72,7 @@ class Attempt:
         call: The last call, as code that runs when pasted.
         given: What is altered around that call, in words.
         deprecations: The deprecation warnings of all calls.
+        settings: What it has set in jax, in force while its code runs.
     """
 
     problem: str
@@ -89,6 +82,7 @@ class Attempt:
     call: str = ""
     given: str = ""
     deprecations: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, call: str, given: str = "") -> Any:
         """Make a call.
@@ -106,17 +100,26 @@ class Attempt:
         Raises:
             Crashed: If the attempt raises.
             NotWritten: If it raises NotImplementedError.
-            Wrong: If it changed jax, flax or the grader.
+            Wrong: If it changed jax or flax.
         """
         self.name_call(call, given)
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
         result: Any = self.function
-        with guarded(self.filename, self.deprecations):
+        with self.running():
             for positional, named in calls:
                 result = result(*positional, **named)
             jax.block_until_ready(result)
         return result
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Run its code: with its settings, and its errors are its own."""
+        with (
+            kept(self.settings),
+            guarded(self.filename, self.deprecations),
+        ):
+            yield
 
     def name_call(self, call: str, given: str = "") -> None:
         """Note which call the next verdict is about."""
@@ -194,63 +197,68 @@ def pasteable(call: str) -> str:
     return f"from shardbook.inputs import {', '.join(used)}\n{call}"
 
 
-def _untouchable() -> dict[tuple[Any, str], Any]:
-    """Note what the modules and classes hold that are not the attempt's."""
-    modules = [sys.modules[name] for name in MODULES if name in sys.modules]
-    classes = {
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type)
-    }
-    return {
-        (owner, name): value
-        for owner in (*modules, *classes)
-        for name, value in vars(owner).items()
-        # Flax writes this anew for each subclass of a Linen module.
-        if name != "__dataclass_fields__"
-    }
+@contextlib.contextmanager
+def kept(settings: dict[str, Any]) -> Iterator[None]:
+    """Run code of an attempt with its settings of jax, and note them.
+
+    Afterwards jax is set as before: an attempt may leave a mesh, a guard
+    against transfers or a search for NaN behind, and none of it is meant
+    for the code of the grader.
+    """
+    ours = _settings()
+    _set(settings)
+    try:
+        yield
+    finally:
+        settings.clear()
+        settings.update(
+            (name, value)
+            for name, value in _settings().items()
+            if value != ours[name]
+        )
+        _set({name: ours[name] for name in settings})
 
 
-def _require_untouched(before: dict[tuple[Any, str], Any]) -> None:
-    missing = object()
-    for (owner, name), value in before.items():
-        if vars(owner).get(name, missing) is not value:
-            where = f"{getattr(owner, '__name__', owner)}.{name}"
-            raise Wrong(
-                f"it replaced {where}, which is not its own",
-                got=f"another {where}",
-                expected=f"{where} as it was",
-                read="Problem",
-            )
+def _settings() -> dict[str, Any]:
+    return {**jax.config.values, "mesh": jax.sharding.get_mesh()}
+
+
+def _set(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        if name == "mesh":
+            jax.set_mesh(value)
+        else:
+            jax.config.update(name, value)
 
 
 @contextlib.contextmanager
 def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
-    """Run code of an attempt, and raise its errors as :class:`Crashed`."""
-    before = _untouchable()
+    """Run code of an attempt, and raise its errors as :class:`Crashed`.
+
+    Deprecation warnings are noted if it is jax or flax that warns.
+    """
+    before = _public()
     warn = warnings.warn
 
     def note(
         message: Any, category: Any = None, *rest: Any, **more: Any
     ) -> None:
         kind = type(message) if isinstance(message, Warning) else category
-        if kind and issubclass(kind, DeprecationWarning):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if (
+            kind
+            and issubclass(kind, DeprecationWarning)
+            and caller.partition(".")[0] in ("flax", "jax")
+        ):
             deprecations.append(str(message))
         warn(message, category, *rest, **more)
 
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             # An attempt can change the filters; this it can't.
-            with replaced(warnings, "warn", note):
-                yield
-        deprecations += [
-            str(each.message)
-            for each in caught
-            if issubclass(each.category, DeprecationWarning)
-            and str(each.message) not in deprecations
-        ]
+            warnings.warn = note
+            yield
     except (Wrong, Crashed, NotWritten):
         raise
     except NotImplementedError as error:
@@ -261,7 +269,38 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
         raise Crashed(f"it called sys.exit({error.code!r})") from None
     except BaseException as error:
         raise Crashed(_words(error, filename)) from None
-    _require_untouched(before)
+    finally:
+        warnings.warn = warn
+    for (owner, old), (_, new) in zip(before, _public(), strict=True):
+        for name, value in old.items() if old != new else ():
+            # Flax writes this anew for each subclass of a Linen module.
+            if (
+                name != "__dataclass_fields__"
+                and new.get(name) is not value
+            ):
+                where = f"{owner.__name__}.{name}"
+                raise Wrong(
+                    f"it replaced {where}, which is not its own",
+                    got=f"another {where}",
+                    expected=f"{where} as it was",
+                    read="Problem",
+                )
+
+
+def _public() -> list[tuple[Any, dict[str, Any]]]:
+    """List what the modules and classes hold that are not the attempt's."""
+    return [(owner, dict(vars(owner))) for owner in _owners()]
+
+
+@cache
+def _owners() -> list[Any]:
+    classes = {
+        value
+        for module in MODULES
+        for value in vars(module).values()
+        if isinstance(value, type)
+    }
+    return [*MODULES, *classes]
 
 
 def _line(error: BaseException, filename: str) -> int | None:
@@ -290,6 +329,8 @@ def _words(error: BaseException, filename: str) -> str:
 
 def load_file(problem: str, path: str) -> Attempt:
     """Read an attempt from a file, and run the file."""
+    # From now on, jax refuses to change their number.
+    jax.devices()
     try:
         # Opening a pipe would wait for someone to write to it.
         mode = os.stat(path).st_mode
@@ -307,7 +348,7 @@ def load_file(problem: str, path: str) -> Attempt:
     name = path.encode("utf-8", "replace").decode("utf-8")
     attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
-    with guarded(name, attempt.deprecations):
+    with attempt.running():
         try:
             code = compile(source, name, "exec")
         except ValueError as error:
@@ -318,13 +359,10 @@ def load_file(problem: str, path: str) -> Attempt:
 
 def load_pickle(problem: str, data: str) -> Attempt:
     """Take over a notebook's function, and what its decorators wrap."""
-    deprecations: list[str] = []
-    with guarded("", deprecations):
+    attempt = Attempt(problem, None, "", {})
+    with attempt.running():
         function, plain = pickle.loads(base64.b64decode(data))
-    return Attempt(
-        problem,
-        function,
-        plain.__code__.co_filename,
-        plain.__globals__,
-        deprecations=deprecations,
-    )
+    attempt.function = function
+    attempt.filename = plain.__code__.co_filename
+    attempt.module = plain.__globals__
+    return attempt

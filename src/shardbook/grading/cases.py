@@ -6,7 +6,6 @@ from contextlib import (
     ExitStack,
     contextmanager,
     nullcontext,
-    suppress,
 )
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +15,8 @@ import jax
 
 from shardbook import program
 from shardbook._program import Program
-from shardbook.grading import _jax_internals, spies
+from shardbook.grading import spies
+from shardbook.grading._jax_internals import MissingInternal, compilations
 from shardbook.grading.attempt import Attempt, arguments
 
 
@@ -56,7 +56,7 @@ class Seen:
         values: What the variables of the attempt's functions held as the
             functions returned, and what they returned.
         programs: The programs that were compiled, if the case asks for
-            them and this version of jax shows them.
+            them, or why this version of jax does not show them.
     """
 
     attempt: Attempt
@@ -64,7 +64,7 @@ class Seen:
     result: Any
     noted: Any
     values: list[Any]
-    programs: list[Program] | None
+    programs: list[Program] | MissingInternal | None
 
 
 @cache
@@ -73,12 +73,13 @@ def observe(attempt: Attempt, case: Case) -> Seen:
     # The context may take an error for an answer.
     result = None
     values: list[Any] = []
-    programs: list[Program] | None = None
+    programs: list[Program] | MissingInternal | None = None
     with ExitStack() as stack:
         if case.programs:
-            # A check that needs the programs says that they are missing.
-            with suppress(_jax_internals.MissingInternal):
+            try:
                 programs = stack.enter_context(_compilations())
+            except MissingInternal as error:
+                programs = error
         noted = stack.enter_context(case.under())
         if case.values:
             stack.enter_context(spies.values_in(attempt.filename, values))
@@ -96,15 +97,13 @@ def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
     if case.step:
         step = observe(attempt, case).result
         ((positional, named),) = arguments(f"step({case.step})")
-        with case.under():
+        attempt.name_call(f"{case.call}({case.step})", case.given)
+        with case.under(), attempt.running():
             return [program(step, *positional, **named)]
-    if case.programs:
-        noted = observe(attempt, case).programs
-        if noted is not None:
-            return noted
-    with _compilations() as programs, case.under():
-        attempt(case.call, case.given)
-    return programs
+    noted = observe(attempt, replace(case, programs=True)).programs
+    if isinstance(noted, MissingInternal):
+        raise noted
+    return noted or []
 
 
 @contextmanager
@@ -117,7 +116,7 @@ def _compilations() -> Iterator[list[Program]]:
         stats = executable.get_compiled_memory_stats()
         seen.append(Program.of(text, stats))
 
-    with _jax_internals.compilations(note):
+    with compilations(note):
         # A program that is compiled already would not be seen.
         jax.clear_caches()
         yield seen

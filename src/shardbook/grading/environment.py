@@ -24,23 +24,20 @@ def grading_environment() -> dict[str, str]:
     environment["JAX_PLATFORMS"] = "cpu"
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     cache = Path(os.path.expanduser(home)).absolute() / "shardbook" / "jax"
-    # Where nothing can be written, each program is compiled again.
+    # Where nothing can be written, each program is compiled again; and
+    # another check may remove the same programs at this moment.
     with contextlib.suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
         environment["JAX_COMPILATION_CACHE_DIR"] = str(cache)
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-        # Another check may remove the same programs at this moment.
-        empty_if_larger(cache, LARGEST_CACHE)
+        programs = cache.glob("*-cache")
+        if sum(each.stat().st_size for each in programs) > LARGEST_CACHE:
+            forget_programs(str(cache))
     return environment
 
 
-def empty_if_larger(cache: Path, most: int) -> None:
-    """Remove the compiled programs in a folder if they have too many bytes.
-
-    Nothing else that may be in the folder is counted, or removed.
-    """
-    programs = list(cache.glob("*-cache"))
-    if sum(program.stat().st_size for program in programs) > most:
-        for program in programs:
-            program.unlink(missing_ok=True)
+def forget_programs(cache: str) -> None:
+    """Remove the compiled programs in a folder, and nothing else."""
+    for program in Path(cache).glob("*-cache"):
+        program.unlink(missing_ok=True)

@@ -107,7 +107,9 @@ def watched(
     }
 
     def watched_build(self: nnx.Linear, *args: Any, **kwargs: Any) -> None:
-        build(self, *args, **{**kwargs, **arguments})
+        # Without jit, each step of a random number is a program to compile.
+        with jax.disable_jit(False):
+            build(self, *args, **{**kwargs, **arguments})
         if init:
             init(self)
         seen.built.append(self)

@@ -12,7 +12,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import draw, inputs
-from shardbook._collectives import count_collectives
 from shardbook._program import Program
 from shardbook.grading import _jax_internals
 from shardbook.grading.cases import Seen, compiled
@@ -54,10 +53,10 @@ def collectives(seen: Seen) -> str:
     return counted(compiled(seen.attempt, seen.case))
 
 
-def copies(seen: Seen) -> Mapping[str, int]:
+def transfers(seen: Seen) -> Mapping[str, int]:
     """Give the bytes that are moved before a step starts, by argument."""
     (step,) = compiled(seen.attempt, seen.case)
-    return step.copies
+    return step.transfers or {}
 
 
 def argument_bytes(seen: Seen) -> int:
@@ -126,14 +125,11 @@ def exchanged(seen: Seen) -> str:
     path of transformations that it comes from, with ``/shard_map/``.
     """
     lines = [
-        f"{kind} of {array}"
+        f"{each.kind} of {array}"
         for program in compiled(seen.attempt, seen.case)
-        for line in program.text.splitlines()
-        if "/shard_map/" in line
-        for kind in count_collectives(line)
-        for array in re.findall(
-            r"\w+\[[\d,]*\]", line.partition(f" {kind}")[0]
-        )
+        for each in program.communication
+        if "/shard_map/" in each.op_name
+        for array in each.arrays
     ]
     return "\n".join(dict.fromkeys(lines))
 
@@ -217,6 +213,8 @@ def show_number(value: Any) -> str:
 def describe_shards(array: Any) -> str:
     """Describe which device holds which slice of an array."""
     if isinstance(array, jax.Array | jax.ShapeDtypeStruct):
+        if isinstance(array, jax.Array) and array.is_deleted():
+            return f"{type_of(array)}, deleted"
         # Without the spec, which can be spelled in more ways than one.
         _, *lines = repr(draw(array)).splitlines()
         return "\n".join([type_of(array), *lines])

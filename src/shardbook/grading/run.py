@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +26,7 @@ from shardbook.grading.attempt import (
     solution,
 )
 from shardbook.grading.cases import Case, compiled
-from shardbook.grading.environment import empty_if_larger
+from shardbook.grading.environment import forget_programs
 from shardbook.grading.measures import counted
 from shardbook.grading.spies import replaced
 from shardbook.grading.verdict import Verdict
@@ -154,9 +153,13 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 
 def _warn(message: Any, *rest: Any, **more: Any) -> None:
-    """Warn; of a cache that jax can't read, empty it: jax never would."""
+    """Warn; but of a program in the cache that jax can't read, empty it.
+
+    A process that was ended may have written half of a program. jax would
+    compile it each time, and never write it again.
+    """
     if str(message).startswith("Error reading persistent compilation"):
-        empty_if_larger(Path(os.environ["JAX_COMPILATION_CACHE_DIR"]), -1)
+        forget_programs(os.environ["JAX_COMPILATION_CACHE_DIR"])
     else:
         _real_warn(message, *rest, **more)
 

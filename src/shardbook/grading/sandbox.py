@@ -159,7 +159,8 @@ class Sandbox:
         """
         try:
             with self._link(rehearsal) as link:
-                link.send((target, arguments, seconds, megabytes, True))
+                order = (target, arguments, megabytes)
+                link.send((order, seconds, True))
                 while not link.poll(0.1):
                     if not wanted():
                         return Outcome(None, "was not wanted", "", 0)
@@ -167,7 +168,7 @@ class Sandbox:
             if rehearsal and not self._rehearsed:
                 self._rehearsal = rehearsal
                 self._rehearsed = self._connect()
-                self._rehearsed.send((*rehearsal, SECONDS, 0, False))
+                self._rehearsed.send(((*rehearsal, 0), SECONDS, False))
         except (EOFError, OSError) as error:
             raise OSError(
                 "the process that grades has ended; what it printed, if "

@@ -6,10 +6,13 @@ and at the code that is called.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
+
+from shardbook.grading.attempt import Wrong
 
 Event = Callable[[FrameType, str, Any], None]
 
@@ -27,17 +30,32 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def profiled(note: Event) -> Iterator[None]:
-    """Call ``note`` for each call and return, beside any other profiler."""
+    """Call ``note`` for each call and return, in new threads too.
+
+    Raises:
+        Wrong: If another profiler took its place.
+    """
     before: Any = sys.getprofile()
 
     def both(frame: FrameType, event: str, argument: Any) -> None:
         note(frame, event, argument)
         before(frame, event, argument)
 
-    sys.setprofile(both if before else note)
+    mine = both if before else note
+    threading.setprofile(mine)
+    sys.setprofile(mine)
     try:
         yield
+        if sys.getprofile() is not mine:
+            raise Wrong(
+                "it ran under a profiler of its own, which hides from the "
+                "checks what it does",
+                got="another profiler",
+                expected="an attempt without cProfile or sys.setprofile",
+                read="Problem",
+            )
     finally:
+        threading.setprofile(before)
         sys.setprofile(before)
 
 

@@ -13,14 +13,14 @@ import gc
 import importlib
 import json
 import os
-import shutil
+import resource
 import signal
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NoReturn
 
 import psutil
@@ -31,8 +31,8 @@ from shardbook.grading.sandbox import RETURNED, Outcome
 # that could not recover from a RecursionError.
 FAILED = 70
 RECURSED = 71
-# How many bytes are read at once; a pipe holds no more. How many are kept
-# of what a job printed, from the end, and how many a result may have.
+# How many bytes of output are read at once, and kept from its end; how
+# many a result may have.
 CHUNK = 2**16
 KEPT = 4096
 LARGEST_RESULT = 2**24
@@ -59,12 +59,11 @@ def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
         _, received, _, _ = socket.recv_fds(requests, 1, 1)
         if not received:
             break
-        with Connection(received[0]) as link:
+        with Connection(received[0]) as client:
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 requests.close()
-                _supervise(link)
-                os._exit(0)
+                _supervise(client)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
@@ -72,78 +71,66 @@ def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
     os._exit(0)
 
 
-def _supervise(client: Connection) -> None:
+def _supervise(client: Connection) -> NoReturn:
     """Have one job make the calls of one client, until the last."""
     if sys.platform == "linux":
         # Be the parent of processes whose own parent has ended, so that a
         # job can't leave one behind. Elsewhere it may.
         pr_set_child_subreaper = 36
         ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
-    job = _Job()
-    last = False
-    try:
-        while not last:
-            target, arguments, seconds, megabytes, last = client.recv()
-            order = json.dumps([target, arguments, megabytes])
-            value, ending, took = job.call(order, seconds, client)
-            if last or ending != RETURNED:
-                job.end()
-            words = job.printed.decode("utf-8", "replace")
-            client.send(Outcome(value, ending, words, took))
-    except (EOFError, ConnectionError):
-        # The client does not wait any more, or the server is to end.
-        job.end()
+    with tempfile.TemporaryDirectory(
+        dir=os.getcwd(), ignore_cleanup_errors=True
+    ) as folder:
+        job = _Job(folder)
+        last = False
+        try:
+            while not last:
+                order, seconds, last = client.recv()
+                value, ending, took = job.call(order, seconds, client)
+                if last or ending != RETURNED:
+                    job.end()
+                words = job.printed.decode("utf-8", "replace")
+                client.send(Outcome(value, ending, words, took))
+        except (EOFError, ConnectionError):
+            # The client waits no more, or the server is to end.
+            job.end()
+    os._exit(0)
 
 
 class _Job:
     """A process that makes calls, as its supervisor sees it."""
 
-    def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(dir=os.getcwd())
-        self.link, theirs = socket.socketpair()
+    def __init__(self, folder: str) -> None:
+        self.link, theirs = Pipe()
         self.output, output = os.pipe()
         self.printed = b""
         self.pid = os.fork()
         if self.pid == 0:
-            _make_calls(self.folder, theirs, output)
+            _make_calls(folder, theirs, output)
         theirs.close()
         os.close(output)
 
     def call(
-        self, order: str, seconds: float, client: Connection
+        self, order: Any, seconds: float, client: Connection
     ) -> tuple[Any, str, float]:
         """Make a call; return its value, its ending and its seconds."""
         started = time.monotonic()
         with contextlib.suppress(ConnectionError):
-            self.link.sendall(f"{order}\n".encode())
-        result = b""
-        sources: list[Connection | socket.socket | int] = [
-            client,
-            0,
-            self.link,
-            self.output,
-        ]
-        while not result.endswith(b"\n") and len(result) < LARGEST_RESULT:
-            left = started + seconds - time.monotonic()
-            if left <= 0:
-                return None, f"took more than {seconds:g} s", seconds
-            ready = wait(sources, left)
+            self.link.send(order)
+        sources: list[Any] = [client, 0, self.link, self.output]
+        while (took := time.monotonic() - started) < seconds:
+            ready = wait(sources, seconds - took)
             if client in ready or 0 in ready:
                 raise EOFError
             if self.output in ready and not self.read():
                 sources.remove(self.output)
             if self.link in ready:
-                part = b""
-                with contextlib.suppress(ConnectionError):
-                    part = self.link.recv(CHUNK)
-                if not part:
-                    break
-                result += part
-        took = time.monotonic() - started
-        try:
-            return json.loads(result), RETURNED, took
-        except ValueError:
-            return None, self.ending(), took
+                try:
+                    result = self.link.recv_bytes(LARGEST_RESULT)
+                    return json.loads(result), RETURNED, took
+                except (EOFError, OSError, ValueError):
+                    return None, self.ending(), took
+        return None, f"took more than {seconds:g} s", seconds
 
     def read(self) -> bool:
         """Read what the job has printed; return whether there was any."""
@@ -177,10 +164,9 @@ class _Job:
                 os.wait()
         if wait([self.output], 0):
             self.read()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _make_calls(folder: str, link: socket.socket, output: int) -> NoReturn:
+def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     """Make the calls that the supervisor asks for, until it ends us."""
     status = FAILED
     try:
@@ -192,17 +178,16 @@ def _make_calls(folder: str, link: socket.socket, output: int) -> NoReturn:
         # The files of the server and the supervisor are not the job's.
         os.closerange(3, link.fileno())
         os.closerange(link.fileno() + 1, 4096)
-        for order in link.makefile("r", encoding="utf-8"):
-            target, arguments, megabytes = json.loads(order)
+        while True:
+            target, arguments, megabytes = link.recv()
             if megabytes:
                 _limit_memory(megabytes)
             module, _, name = target.partition(":")
-            value = getattr(importlib.import_module(module), name)(
-                *arguments
-            )
+            function = getattr(importlib.import_module(module), name)
+            result = json.dumps(function(*arguments)).encode()
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
-            link.sendall(f"{json.dumps(value)}\n".encode())
+            link.send_bytes(result)
     except RecursionError:
         # A cycle in a tree can leave Python unable to call anything much.
         status = RECURSED
@@ -219,10 +204,7 @@ def _make_calls(folder: str, link: socket.socket, output: int) -> NoReturn:
 
 
 def _limit_memory(megabytes: int) -> None:
-    import resource
-
-    used = psutil.Process().memory_info().vms
-    limit = used + megabytes * 2**20
+    limit = psutil.Process().memory_info().vms + megabytes * 2**20
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

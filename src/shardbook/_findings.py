@@ -1,0 +1,242 @@
+"""Find what looks wrong in a layout: each rule is a function."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jax.sharding import NamedSharding, SingleDeviceSharding
+
+if TYPE_CHECKING:
+    from shardbook._layout import LeafLayout
+
+# What is smaller costs little, wherever it is: most biases and scales.
+LARGE = 2**16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something in a layout that looks wrong.
+
+    Attributes:
+        rule: The name of the rule that found it.
+        path: The array.
+        bytes: What it costs: the bytes that a device holds, or lacks, more
+            than it would if the array were laid out like the others.
+        why: What looks wrong, in words.
+    """
+
+    rule: str
+    path: str
+    bytes: int
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
+        )
+
+
+Leaves = Sequence["LeafLayout"]
+Rule = Callable[[Leaves], Iterator[Finding]]
+
+
+def find(
+    leaves: Leaves, ignore: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """Apply all rules but those to ignore; the costliest comes first."""
+    if unknown := set(ignore) - RULES.keys():
+        raise ValueError(
+            f"Unknown rule {sorted(unknown)[0]!r}. The rules are: "
+            f"{', '.join(RULES)}"
+        )
+    found = [
+        finding
+        for name, rule in RULES.items()
+        if name not in ignore
+        for finding in rule(leaves)
+    ]
+    return tuple(sorted(found, key=lambda finding: -finding.bytes))
+
+
+def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
+    """Give for each axis of an array the mesh axes that divide it.
+
+    Without what makes no difference: axes of size one.
+    """
+    return _axes(leaf.sharding, len(leaf.shape))
+
+
+@cache
+def _axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(sharding, NamedSharding):
+        return ((),) * ndim
+    sizes = dict(sharding.mesh.shape)
+    found = []
+    for entry in sharding.spec:
+        names = (entry,) if isinstance(entry, str) else tuple(entry or ())
+        found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
+    return (*found, *[()] * (ndim - len(found)))
+
+
+def _parts(leaf: "LeafLayout") -> int:
+    """Count the shards that an array is divided into."""
+    if not isinstance(leaf.sharding, NamedSharding):
+        return 1
+    sizes = dict(leaf.sharding.mesh.shape)
+    return math.prod(sizes[n] for names in axes_of(leaf) for n in names)
+
+
+def pattern_of(path: str) -> str:
+    """Write a path without the numbers of layers that repeat."""
+    names = path.split(".")
+    return ".".join("*" if name.isdecimal() else name for name in names)
+
+
+def _is_large(leaf: "LeafLayout") -> bool:
+    return leaf.bytes_per_device >= LARGE
+
+
+def _on_meshes(leaves: Leaves) -> list["LeafLayout"]:
+    return [x for x in leaves if isinstance(x.sharding, NamedSharding)]
+
+
+def replicated(leaves: Leaves) -> Iterator[Finding]:
+    """Find large arrays that are replicated, where others are sharded.
+
+    The others have the same name at the end of their path, such as
+    "kernel", and as many axes.
+    """
+    kinds: dict[tuple[str, int], list[LeafLayout]] = defaultdict(list)
+    for leaf in _on_meshes(leaves):
+        name = leaf.path.rpartition(".")[2]
+        kinds[name, len(leaf.shape)].append(leaf)
+    for (name, _), alike in kinds.items():
+        most = max(map(_parts, alike))
+        sharded = sum(x.repeats for x in alike if _parts(x) > 1)
+        for leaf in alike:
+            if most > 1 and _parts(leaf) == 1 and _is_large(leaf):
+                size = leaf.bytes_per_device * leaf.repeats
+                yield Finding(
+                    "replicated",
+                    leaf.path,
+                    size - size // most,
+                    f"replicated, while {sharded} others named {name!r} "
+                    f"are sharded, up to {most} ways",
+                )
+
+
+def other_axes(leaves: Leaves) -> Iterator[Finding]:
+    """Find arrays that are sharded otherwise than in most other layers."""
+    layers: dict[tuple[str, tuple[int, ...]], list[LeafLayout]]
+    layers = defaultdict(list)
+    for leaf in _on_meshes(leaves):
+        if "*" in (pattern := pattern_of(leaf.path)):
+            layers[pattern, leaf.shape].append(leaf)
+    for (pattern, _), alike in layers.items():
+        counts: Counter[Any] = Counter()
+        for leaf in alike:
+            counts[axes_of(leaf)] += leaf.repeats
+        usual, count = counts.most_common(1)[0]
+        # Half of them, and no one knows which half is right.
+        if 2 * count <= counts.total():
+            continue
+        spec = next(x.spec for x in alike if axes_of(x) == usual)
+        for leaf in alike:
+            if axes_of(leaf) != usual:
+                yield Finding(
+                    "other_axes",
+                    leaf.path,
+                    leaf.bytes_per_device,
+                    f"{leaf.spec}, while {count} of {counts.total()} at "
+                    f"{pattern} are {spec}",
+                )
+
+
+def largest_axis(leaves: Leaves) -> Iterator[Finding]:
+    """Find matrices sharded on the smaller axis alone.
+
+    Of two axes, where the larger is at least four times the other and
+    could be divided by the same mesh axes.
+    """
+    for leaf in _on_meshes(leaves):
+        axes = axes_of(leaf)
+        if len(leaf.shape) != 2 or not _is_large(leaf):
+            continue
+        large = int(leaf.shape[1] > leaf.shape[0])
+        small, parts = 1 - large, _parts(leaf)
+        if (
+            leaf.shape[large] >= 4 * leaf.shape[small]
+            and axes[small]
+            and not axes[large]
+            and leaf.shape[large] % parts == 0
+        ):
+            yield Finding(
+                "largest_axis",
+                leaf.path,
+                leaf.bytes_per_device,
+                f"{leaf.spec} shards the axis of {leaf.shape[small]:,}, "
+                f"and leaves the one of {leaf.shape[large]:,} whole",
+            )
+
+
+def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
+    """Find optimizer state that is laid out otherwise than its parameter.
+
+    Below "opt_state", the longest end of a path that is the path of one
+    array of the same shape elsewhere tells the parameter.
+    """
+    parameters: dict[Any, list[LeafLayout]] = defaultdict(list)
+    states = []
+    for leaf in leaves:
+        names = tuple(leaf.path.split("."))
+        if "opt_state" in names:
+            states.append((names[names.index("opt_state") + 1 :], leaf))
+        else:
+            for start in range(len(names)):
+                parameters[names[start:], leaf.shape].append(leaf)
+    for names, leaf in states:
+        ends = (names[start:] for start in range(len(names)))
+        found = [parameters[end, leaf.shape] for end in ends if leaf.shape]
+        for param in next(filter(None, found), ())[:1]:
+            if _place(param) != _place(leaf):
+                yield Finding(
+                    "optimizer_state",
+                    leaf.path,
+                    abs(leaf.bytes_per_device - param.bytes_per_device),
+                    f"{leaf.spec}, while {param.path} is {param.spec}",
+                )
+
+
+def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
+    return axes_of(leaf), leaf.devices
+
+
+def one_device(leaves: Leaves) -> Iterator[Finding]:
+    """Find arrays on one device, while others are on a mesh of several."""
+    sizes = [x.sharding.mesh.size for x in _on_meshes(leaves)]
+    if max(sizes, default=1) == 1:
+        return
+    for leaf in leaves:
+        if isinstance(leaf.sharding, SingleDeviceSharding):
+            yield Finding(
+                "one_device",
+                leaf.path,
+                leaf.bytes_per_device,
+                f"on one device, while others are on {max(sizes)}: it is "
+                "copied to them at each call",
+            )
+
+
+RULES: dict[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        replicated,
+        other_axes,
+        largest_axis,
+        optimizer_state,
+        one_device,
+    )
+}

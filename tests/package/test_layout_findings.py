@@ -1,0 +1,241 @@
+"""What layout() finds wrong, selects, saves and compares."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from flax import nnx
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
+from strategies import MESHES
+
+from shardbook import TreeLayout, layout
+
+GRID = MESHES[1]
+COLUMNS, ROWS, WHOLE = (
+    P(None, "model"),
+    P("model"),
+    P(),
+)
+
+
+def array(shape: tuple[int, ...], spec: P, mesh: Any = GRID) -> Any:
+    """Make an abstract array with a sharding."""
+    return jax.ShapeDtypeStruct(
+        shape, jnp.float32, sharding=NamedSharding(mesh, spec)
+    )
+
+
+def model(**other: Any) -> dict[str, Any]:
+    """Make four layers of two kernels; ``other`` replaces kernels."""
+    return {
+        "layers": [
+            {
+                name: {"kernel": other.get(f"{name}{layer}", kernel)}
+                for name, kernel in (
+                    ("up", array((256, 512), COLUMNS)),
+                    ("down", array((512, 256), ROWS)),
+                )
+            }
+            for layer in range(4)
+        ]
+    }
+
+
+def found(tree: Any) -> dict[str, tuple[str, int]]:
+    """Give what layout finds, by path."""
+    return {f.path: (f.rule, f.bytes) for f in layout(tree).findings()}
+
+
+def test_nothing_is_wrong_with_a_good_model() -> None:
+    """No rule speaks of a model that is sharded alike in all layers."""
+    assert layout(model()).findings() == ()
+    assert "wrong" not in repr(layout(model()))
+
+
+def test_what_is_replicated_alone() -> None:
+    """A kernel that stays whole costs what sharding would save."""
+    size = 256 * 512 * 4
+    whole = model(up2=array((256, 512), WHOLE))
+    seen = layout(whole)
+
+    assert ("replicated", size - size // 4) in found(whole).values()
+    assert "layers.2.up.kernel: replicated, while 7 others" in repr(seen)
+    # All of them are: no one knows what is wrong with one.
+    assert found({"a": array((512, 512), WHOLE)}) == {}
+
+
+def test_what_is_sharded_otherwise_than_in_other_layers() -> None:
+    """A layer with another spec is named, and what it should be."""
+    odd = model(down1=array((512, 256), COLUMNS))
+    (finding,) = layout(odd).findings()
+
+    assert finding.rule == "other_axes"
+    assert finding.path == "layers.1.down.kernel"
+    assert "while 3 of 4 at layers.*.down.kernel are P('model')" in str(
+        finding
+    )
+    assert layout(odd).findings(ignore=["other_axes"]) == ()
+    # The same, spelled in another way.
+    same = model(down1=array((512, 256), P(("model",), None)))
+    assert layout(same).findings() == ()
+
+
+def test_a_spec_that_leaves_the_largest_axis_whole() -> None:
+    """An embedding is sharded where it is small."""
+    table = {"embedding": array((4096, 64), COLUMNS)}
+
+    assert found(table) == {"embedding": ("largest_axis", 4096 * 16 * 4)}
+    assert found({"embedding": array((4096, 64), ROWS)}) == {}
+    # 4095 rows can't be divided by four.
+    assert found({"embedding": array((4095, 64), COLUMNS)}) == {}
+
+
+def test_optimizer_state_and_its_parameter() -> None:
+    """Moments that were made before the model was placed are named."""
+
+    def build() -> nnx.Linear:
+        return nnx.Linear(256, 512, use_bias=False, rngs=nnx.Rngs(0))
+
+    late, early = build(), build()
+    state = nnx.Optimizer(late, optax.adam(1e-3), wrt=nnx.Param)
+    columns = NamedSharding(GRID, COLUMNS)
+    for linear in (late, early):
+        linear.kernel.set_value(jax.device_put(linear.kernel[...], columns))
+    right = nnx.Optimizer(early, optax.adam(1e-3), wrt=nnx.Param)
+    rules = {
+        path: rule
+        for path, (rule, _) in found({"m": late, "o": state}).items()
+        if "kernel" in path
+    }
+
+    assert rules.keys() == {
+        "o.opt_state.0.mu.kernel",
+        "o.opt_state.0.nu.kernel",
+    }
+    assert "kernel" not in str(
+        [path for path in found({"m": early, "o": right})]
+    )
+
+
+def test_one_device_among_many() -> None:
+    """An array on one device beside a mesh is copied at each call."""
+    tree = {"a": array((8, 8), COLUMNS), "b": jnp.ones(3)}
+
+    assert found(tree) == {"b": ("one_device", 12)}
+    assert found({"b": jnp.ones(3)}) == {}
+
+
+def test_an_unknown_rule() -> None:
+    """A misspelled rule is an error that lists the rules."""
+    with pytest.raises(
+        ValueError, match=r"Unknown rule 'replicate'.*one_dev"
+    ):
+        layout(model()).findings(ignore=["replicate"])
+
+
+def test_a_large_layout_is_rolled_up() -> None:
+    """Layers that repeat are one row, and the table stays short."""
+    tree = {"layers": [model()["layers"][0] for _ in range(500)]}
+    tree["odd"] = [
+        {f"w{i}": array((8, 8 * i), COLUMNS)} for i in range(1, 60)
+    ]
+    seen = layout(tree)
+    lines = repr(seen).splitlines()
+
+    assert any(
+        line.startswith("layers.*.up.kernel ×500 ") for line in lines
+    )
+    assert len(lines) < 45
+    assert len(seen._repr_html_()) < 20_000
+    assert seen.rolled_up().bytes == seen.bytes
+    assert seen.rolled_up().bytes_on == seen.bytes_on
+    assert seen.by_size()[0].bytes == max(leaf.bytes for leaf in seen)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_a_table_keeps_the_width_of_the_terminal(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that can be worked out go, and paths lose their start."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    tree = {"a_long_name_of_a_module": {"another_one": model()}}
+    lines = repr(layout(tree)).splitlines()
+
+    assert max(map(len, lines)) <= columns
+    assert any("kernel" in line for line in lines)
+
+
+def test_select_and_slices() -> None:
+    """Patterns and slices give layouts, and a path an array."""
+    seen = layout(model())
+    ups = seen.select("layers.*.up.kernel")
+
+    assert [type(ups), len(ups)] == [TreeLayout, 4]
+    assert [type(seen[:2]), len(seen[:2])] == [TreeLayout, 2]
+    assert seen["layers.3.up.kernel"] == ups[3]
+    with pytest.raises(KeyError, match=r"No array at 'layers.9.up"):
+        seen["layers.9.up.kernel"]
+
+
+def test_a_saved_layout(tmp_path: Path) -> None:
+    """expect() accepts the same layout, and names what differs."""
+    path = tmp_path / "layout.json"
+    layout(model()).save(path)
+    spelled = model(down1=array((512, 256), P(("model",), None)))
+    odd = model(down1=array((512, 256), COLUMNS), up0=None)
+
+    assert layout(spelled).expect(path).expect(layout(model()))
+    with pytest.raises(AssertionError) as caught:
+        layout(odd).expect(path)
+    assert str(caught.value).splitlines() == [
+        "2 arrays differ",
+        "layers.0.up.kernel:",
+        "  got      no such array",
+        "  expected float32[256,512] P(None, 'model') on a mesh of data=2, "
+        "model=4",
+        "layers.1.down.kernel:",
+        "  got      float32[512,256] P(None, 'model') on a mesh of data=2, "
+        "model=4",
+        "  expected float32[512,256] P('model') on a mesh of data=2, "
+        "model=4",
+    ]
+    with pytest.raises(FileExistsError):
+        layout(odd).save(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", '{"a": 3}', '{"a": {"type": "float32[]"}}']
+)
+def test_a_broken_file(tmp_path: Path, text: str) -> None:
+    """What save() did not write is an error that says how to write it."""
+    path = tmp_path / "layout.json"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=r"not a saved.*write it again"):
+        layout(model()).expect(path)
+    assert path.read_text() == text
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    """A file that is missing is an error, never a pass."""
+    with pytest.raises(FileNotFoundError) as caught:
+        layout(model()).expect(tmp_path / "layout.json")
+    assert "To write it: layout(model).save(" in caught.value.__notes__[0]
+
+
+def test_an_abstract_mesh_of_512() -> None:
+    """A model that is planned has findings and a description too."""
+    mesh = AbstractMesh((16, 32), ("data", "model"))
+    seen = layout({"w": array((65536, 64), P(None, "model"), mesh)})
+
+    assert seen.bytes_per_device == 65536 * 2 * 4
+    assert [f.rule for f in seen.findings()] == ["largest_axis"]
+    assert json.loads(json.dumps(seen.to_dict()))["w"]["mesh"] == {
+        "data": 16,
+        "model": 32,
+    }
