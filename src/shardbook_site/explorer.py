@@ -2,13 +2,16 @@
 
 import ast
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -60,7 +63,7 @@ class Explorer(SphinxDirective):
         """Return the explorer, and the same choice as a drawing."""
         choice = {**DEFAULTS, **self.options}
         try:
-            drawing = shardbook.draw(abstract_array(choice))
+            drawing = shardbook.draw(written(choice))
         except (SyntaxError, ValueError) as error:
             raise self.error(f"not a layout: {error}") from error
         up = "../" * self.env.docname.count("/")
@@ -76,28 +79,31 @@ class Explorer(SphinxDirective):
         return [only_html(html), only_markdown(words)]
 
 
-def abstract_array(choice: dict[str, str]) -> Any:
+def written(choice: dict[str, str]) -> Any:
     """Lay out an array as an author writes it in the options."""
-    import jax
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-    sizes = {}
+    mesh = {}
     for axis in choice["mesh"].split(","):
         name, size = axis.split(":")
-        sizes[name.strip()] = int(size)
-    devices = np.array(
-        [Place(number) for number in range(math.prod(sizes.values()))]
-    )
-    mesh = Mesh(devices.reshape(*sizes.values()), tuple(sizes))
+        mesh[name.strip()] = int(size)
     call = ast.parse(choice["spec"], mode="eval").body
     if not isinstance(call, ast.Call):
         raise ValueError(f"{choice['spec']!r} is not a spec, as P('data')")
-    spec = PartitionSpec(*map(ast.literal_eval, call.args))
-    return jax.ShapeDtypeStruct(
-        tuple(map(int, choice["shape"].split(","))),
-        choice["dtype"],
-        sharding=NamedSharding(mesh, spec),
-    )
+    spec = map(ast.literal_eval, call.args)
+    shape = tuple(map(int, choice["shape"].split(",")))
+    return abstract_array(shape, mesh, spec, choice["dtype"])
+
+
+def abstract_array(
+    shape: tuple[int, ...],
+    mesh: dict[str, int],
+    spec: Iterable[Any],
+    dtype: str = "float32",
+) -> jax.ShapeDtypeStruct:
+    """Lay out an array on a mesh, without asking JAX for devices."""
+    places = np.array([Place(n) for n in range(math.prod(mesh.values()))])
+    devices = Mesh(places.reshape(*mesh.values()), tuple(mesh))
+    sharding = NamedSharding(devices, PartitionSpec(*spec))
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
 
 
 def setup(app: Sphinx) -> None:
