@@ -1,9 +1,7 @@
 """The site's Sphinx extension; README.md says what runs when."""
 
-import gc
 import os
 import re
-import warnings
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -46,13 +44,7 @@ def link_repository(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up every module, and the process that builds."""
-    # A build keeps what it allocates: collection would only cost time.
-    gc.disable()
-    for kind in (DeprecationWarning, PendingDeprecationWarning):
-        warnings.filterwarnings(
-            "error", category=kind, module=rf"{__name__}\b"
-        )
+    """Set up every module, and the kernel of the pages."""
     # The kernel there shows each DeprecationWarning, and "execution" warns
     # of what a kernel shows.
     os.environ["JUPYTER_PATH"] = str(Path(app.srcdir, "_jupyter"))

@@ -5,7 +5,6 @@ HTML; the notebooks are made of the twins, so that no cell runs again.
 """
 
 import re
-from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -27,6 +26,7 @@ LANGUAGES = {"ipython3": "python", "myst-ansi": "text", "ipythontb": "text"}
 LINK = re.compile(
     r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
 )
+KERNEL = {"name": "python3", "display_name": "Python 3"}
 INSTALL = """\
 try:
     import shardbook
@@ -51,7 +51,7 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
     if "git+" in install:
         install = install.replace("python3 -m pip", "%pip")
     else:
-        install = f'raise SystemExit("Install it first: {install}")'
+        install = f'raise ImportError("shardbook is missing: {install}")'
     install = INSTALL.format(install)
     without = app.config.html_context["without_notebook"]
     for name in sorted(app.env.found_docs):
@@ -89,9 +89,9 @@ def write(path: Path, cells: list[NotebookNode], install: str) -> None:
     for number, cell in enumerate(cells):
         # The same in each build.
         cell["id"] = f"cell-{number}"
-    kernel = {"name": "python3", "display_name": "Python 3"}
-    facts = {"kernelspec": kernel}
-    nbformat.write(v4.new_notebook(cells=cells, metadata=facts), path)
+    notebook = v4.new_notebook(cells=cells)
+    notebook.metadata.kernelspec = KERNEL
+    nbformat.write(notebook, path)
 
 
 def rewritten(
@@ -122,15 +122,11 @@ def rewritten(
 
 def starter_cells(twin: str, name: str) -> list[NotebookNode]:
     """Make the cells of the problem, the starter and the check."""
-    title = re.search(r"^# .*$", twin, re.M)
-    task = re.search(r"^## Problem\n(.*?)^## ", twin, re.M | re.S)
-    if not title or not task:
-        raise ExtensionError(
-            f"problems/{name}: the Markdown of the page needs a title and "
-            'a section "Problem" with another section after it'
-        )
+    title, *_ = twin.lstrip().partition("\n")
+    _, _, rest = twin.partition("\n## Problem\n")
+    task, *_ = rest.partition("\n## ")
     return [
-        v4.new_markdown_cell(f"{title[0]}\n{task[1]}".strip()),
+        v4.new_markdown_cell(f"{title}\n{task}".strip()),
         v4.new_code_cell(attempt_files.starter(name).strip()),
         v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
     ]
@@ -141,19 +137,12 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
     if exception or app.builder.format != "html":
         return
     found = app.env.found_docs
-    facts = {
-        "project": app.config.project,
-        "about": metadata("shardbook")["Summary"],
-        "baseurl": app.config.html_baseurl,
-        "names": [
-            *(name for name in PAGES if name in found),
-            *sorted(found - PAGES.keys()),
-        ],
-        "titles": app.env.titles,
-        "metadata": app.env.metadata,
-    }
+    names = [
+        *(name for name in PAGES if name in found),
+        *sorted(found - PAGES.keys()),
+    ]
     for name in ("llms.txt", "sitemap.xml"):
-        text = render(app.env, name, **facts)
+        text = render(app.env, name, app=app, names=names)
         Path(app.outdir, name).write_text(text, "utf-8")
 
 

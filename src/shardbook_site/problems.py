@@ -1,5 +1,6 @@
 """The problems: in the contents, on the map, and on their own pages."""
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -44,8 +45,9 @@ def picture(text: str) -> str:
         for axes in given["spec"]
     ]
     array = abstract_array(tuple(given["shape"]), mesh, spec)
+    html: str = draw(array)._repr_html_()
     # In Markdown, a line ends what is indented.
-    return draw(array)._repr_html_().replace("\n", "&#10;")
+    return html.replace("\n", "&#10;")
 
 
 class FromTemplate(SphinxDirective):
@@ -89,16 +91,8 @@ def place_facts(app: Sphinx, tree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Add the directives: each has a template of its name."""
-    for name in (
-        "attempt",
-        "install",
-        "problem-contents",
-        "problem-facts",
-        "problem-map",
-        "solution",
-        "solutions",
-    ):
-        app.add_directive(name, FromTemplate)
+    """Make a directive of each template in Markdown."""
+    for path in Path(app.srcdir, "_templates").glob("*.md"):
+        app.add_directive(path.stem, FromTemplate)
     app.connect("source-read", add_facts)
     app.connect("doctree-read", place_facts)
