@@ -164,11 +164,9 @@ def setup(app: Sphinx) -> None:
         override=True,
         markdown=(write_fold, write_nothing),
     )
-    app.add_node(
-        nodes.abbreviation,
-        override=True,
-        markdown=(write_nothing, write_nothing),
-    )
+    for node in (nodes.abbreviation, nodes.meta):
+        nothing = (write_nothing, write_nothing)
+        app.add_node(node, override=True, markdown=nothing)
     app.connect("doctree-resolved", name_languages)
     app.connect("build-finished", write_notebooks)
     app.connect("build-finished", write_lists)

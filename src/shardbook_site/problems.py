@@ -1,5 +1,6 @@
 """The problems: in the contents, on the map, and on their own pages."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ def picture(text: str) -> str:
         for axes in given["spec"]
     ]
     array = abstract_array(tuple(given["shape"]), mesh, spec)
-    html: str = draw(array)._repr_html_()
-    # In Markdown, a line ends what is indented.
+    html = draw(array)._repr_html_()
+    # The devices are enough. In Markdown, a line ends what is indented.
+    html = re.sub("<svg.*?</svg>", "", html, count=1)
     return html.replace("\n", "&#10;")
 
 
