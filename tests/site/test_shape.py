@@ -134,9 +134,7 @@ def test_a_page_shows_and_runs_the_tested_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_code_of_a_page_is_formatted(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_code_of_a_page_is_formatted(name: str, tmp_path: Path) -> None:
     """Each cell is as ruff formats it, in 76 columns."""
     for number, code in enumerate(CELL.findall(page_of(name)), 1):
         (tmp_path / f"cell_{number}.py").write_text(code, "utf-8")
