@@ -87,9 +87,9 @@ def place_facts(app: Sphinx, tree: nodes.document) -> None:
             title.parent.insert(title.parent.index(title) + 1, facts)
             break
     front = app.env.metadata[app.env.docname]
-    words = f"{front.get('tags', '')} {front.get('keywords', '')}"
-    if words := ",".join(words.replace(",", " ").split()):
-        tree.append(nodes.meta(name="keywords", content=words))
+    words = [front.get(k, "") for k in ("category", "tags", "keywords")]
+    if words := " ".join(words).replace(",", " ").split():
+        tree.append(nodes.meta(name="keywords", content=",".join(words)))
 
 
 def setup(app: Sphinx) -> None:
