@@ -43,8 +43,9 @@ from shardbook.problems.NAME import NAME
 def test_the_values_are_those_of_numpy() -> None:
     """NAME gives NumPy's values, sharded over "data"."""
     assert NAME is NotImplemented, (
-        "write tests/problems/test_NAME.py: values as NumPy computes them, "
-        "sharding and collectives, on 1, 2, 4 and 8 devices"
+        "write tests/problems/test_NAME.py: "
+        "values as NumPy computes them, sharding and collectives, "
+        "on 1, 2, 4 and 8 devices"
     )
 '''
 CHECK = '''\
