@@ -49,8 +49,12 @@ autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 add_module_names = False
 
-# Read the Docs says where the site will be; elsewhere no one knows.
+# Read the Docs says where the site and its repository are. Elsewhere no
+# one knows, unless these are set.
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
+repository = os.environ.get("READTHEDOCS_GIT_CLONE_URL", "")
+# Where "nox -s notebooks" was pushed to; Colab opens them from there.
+notebooks_branch = os.environ.get("SHARDBOOK_NOTEBOOKS_BRANCH", "")
 notfound_template = "404.html"
 notfound_context = {"title": "Page not found"}
 notfound_urls_prefix = urlsplit(html_baseurl).path or "/"
@@ -63,6 +67,8 @@ html_css_files = ["icons.css", "shardbook.css", "explorer.css"]
 html_context = {
     "default_mode": "auto",
     "card": f"{html_baseurl}_static/card.png",
+    # Read a file that lies beside them.
+    "without_notebook": ["versions"],
 }
 html_show_sourcelink = False
 # The search finds names; the contents list the rest.
@@ -76,6 +82,9 @@ html_theme_options = {
     "use_download_button": False,
     "article_header_end": ["page-buttons.html"],
     "path_to_docs": "docs",
+    "repository_branch": os.environ.get(
+        "READTHEDOCS_GIT_IDENTIFIER", "main"
+    ),
     "logo": {
         "image_light": "docs/_static/logo.svg",
         "image_dark": "docs/_static/logo.svg",

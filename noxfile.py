@@ -101,6 +101,29 @@ def build(session: nox.Session, target: Path) -> None:
 
 
 @nox.session
+def notebooks(session: nox.Session) -> None:
+    """Commit the notebooks of a built book to the branch "notebooks"."""
+    folder = BUILD / "html" / "_sources"
+    if not folder.exists():
+        session.error(f"There is no {folder}: run nox -s docs first")
+    with TemporaryDirectory() as scratch:
+        index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+
+        def git(*arguments: str) -> str:
+            command = ("git", f"--work-tree={folder}", *arguments)
+            said = session.run(
+                *command, env=index, external=True, silent=True
+            )
+            return str(said).strip()
+
+        git("add", "--force", ":(top,glob)**/*.ipynb")
+        tree = git("write-tree")
+        commit = git("commit-tree", tree, "-m", "Notebooks of the book")
+        git("branch", "--force", "notebooks", commit)
+    session.log("Next: git push --force REMOTE notebooks")
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")

@@ -1,9 +1,7 @@
 """The site's Sphinx extension; README.md says what runs when."""
 
-import gc
 import os
 import re
-import warnings
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -22,35 +20,36 @@ from shardbook_site import (
 
 # Where the theme's links lead to a repository, an editor and issues.
 REPOSITORY = re.compile(
-    r"(https://(?:github|gitlab)\.com/[^/]+/[^/]+?)(?:\.git)?/?"
+    r"(https://(?P<host>github|gitlab)\.com/(?P<name>[^/]+/[^/]+?))"
+    r"(?:\.git)?/?"
 )
 
 
 def link_repository(app: Sphinx, config: Config) -> None:
-    """Link to the repository that Read the Docs names, if it names one."""
-    address = os.environ.get("READTHEDOCS_GIT_CLONE_URL", "")
-    if found := REPOSITORY.fullmatch(address):
-        config.html_theme_options |= {
-            "repository_url": found[1],
-            "repository_branch": os.environ["READTHEDOCS_GIT_IDENTIFIER"],
-            "use_repository_button": True,
-            "use_source_button": True,
-            "use_edit_page_button": True,
-            "use_issues_button": True,
-        }
+    """Link to the repository, and to its notebooks, if it is known."""
+    if not (found := REPOSITORY.fullmatch(config.repository)):
+        return
+    config.html_theme_options |= {
+        "repository_url": found[1],
+        "use_repository_button": True,
+        "use_source_button": True,
+        "use_edit_page_button": True,
+        "use_issues_button": True,
+    }
+    if config.notebooks_branch and found["host"] == "github":
+        config.html_context["colab"] = (
+            "https://colab.research.google.com/github/"
+            f"{found['name']}/blob/{config.notebooks_branch}"
+        )
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Set up every module, and the process that builds."""
-    # A build keeps what it allocates: collection would only cost time.
-    gc.disable()
-    for kind in (DeprecationWarning, PendingDeprecationWarning):
-        warnings.filterwarnings(
-            "error", category=kind, module=rf"{__name__}\b"
-        )
+    """Set up every module, and the kernel of the pages."""
     # The kernel there shows each DeprecationWarning, and "execution" warns
     # of what a kernel shows.
     os.environ["JUPYTER_PATH"] = str(Path(app.srcdir, "_jupyter"))
+    for name in ("repository", "notebooks_branch"):
+        app.add_config_value(name, "", "env", frozenset({str}))
     app.connect("config-inited", link_repository)
     execution.setup(app)
     problems.setup(app)

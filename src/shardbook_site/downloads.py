@@ -5,9 +5,9 @@ HTML; the notebooks are made of the twins, so that no cell runs again.
 """
 
 import re
-from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import nbformat
 from docutils import nodes
@@ -16,14 +16,22 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
 from shardbook.grading import attempt_files
-from shardbook.problems import NAMES
 from shardbook_site.execution import notebook_of
 from shardbook_site.markup import render
-from shardbook_site.problems import install_command
+from shardbook_site.problems import PAGES, install_command
 
 # What MyST-NB calls a cell and its output.
 LANGUAGES = {"ipython3": "python", "myst-ansi": "text", "ipythontb": "text"}
-PROBLEMS = {f"problems/{name}": name for name in NAMES}
+# A link within the site, as the Markdown builder writes it.
+LINK = re.compile(
+    r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
+)
+KERNEL = {"name": "python3", "display_name": "Python 3"}
+INSTALL = """\
+try:
+    import shardbook
+except ModuleNotFoundError:
+    {}"""
 
 
 def name_languages(app: Sphinx, tree: nodes.document, name: str) -> None:
@@ -39,30 +47,51 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
     """Write the notebooks of pages and problems, beside the sources."""
     if exception or app.builder.format != "markdown":
         return
+    install = install_command(app.env)
+    if "git+" in install:
+        install = install.replace("python3 -m pip", "%pip")
+    else:
+        install = f'raise ImportError("shardbook is missing: {install}")'
+    install = INSTALL.format(install)
+    without = app.config.html_context["without_notebook"]
     for name in sorted(app.env.found_docs):
         text = Path(app.outdir, f"{name}.md").read_text("utf-8")
+        text = linked(text, app.config.html_baseurl, name)
         executed = notebook_of(app, name)
         target = Path(app.outdir, "_sources", f"{name}.ipynb")
         target.parent.mkdir(parents=True, exist_ok=True)
-        if executed.exists():
-            notebook = nbformat.read(executed, 4)
-            notebook.cells = rewritten(notebook.cells, text, name)
-            nbformat.write(notebook, target)
-        if name in PROBLEMS:
-            install = install_command(app.env).replace(
-                "python3 -m pip", "%pip"
-            )
-            starter = starter_notebook(text, PROBLEMS[name], install)
-            nbformat.write(
-                starter, target.with_stem(f"{target.stem}-starter")
-            )
+        if executed.exists() and name not in without:
+            cells = nbformat.read(executed, 4).cells
+            write(target, rewritten(cells, text, name), install)
+        if name in PAGES:
+            starter = target.with_stem(f"{target.stem}-starter")
+            write(starter, starter_cells(text, PAGES[name]), install)
 
 
-def numbered(cells: list[NotebookNode]) -> list[NotebookNode]:
-    """Give the cells ids that are the same in each build."""
+def linked(text: str, base: str, name: str) -> str:
+    """Let links lead to the site; without its address, keep the words.
+
+    A notebook may be read anywhere.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        if not base:
+            return found[1]
+        address = re.sub(r"\.md(?=#|$)", ".html", found[2])
+        return f"[{found[1]}]({urljoin(f'{base}{name}.html', address)})"
+
+    return LINK.sub(link, text)
+
+
+def write(path: Path, cells: list[NotebookNode], install: str) -> None:
+    """Write a notebook that installs the package where it is missing."""
+    cells.insert(1, v4.new_code_cell(install))
     for number, cell in enumerate(cells):
+        # The same in each build.
         cell["id"] = f"cell-{number}"
-    return cells
+    notebook = v4.new_notebook(cells=cells)
+    notebook.metadata.kernelspec = KERNEL
+    nbformat.write(notebook, path)
 
 
 def rewritten(
@@ -88,30 +117,19 @@ def rewritten(
         for output in cell.outputs:
             words = output.get("text") or output.data["text/plain"]
             twin = twin.replace(f"```text\n{words.rstrip()}\n```", "", 1)
-    new.append(v4.new_markdown_cell(twin.strip()))
-    return numbered(new)
+    return [*new, v4.new_markdown_cell(twin.strip())]
 
 
-def starter_notebook(twin: str, name: str, install: str) -> NotebookNode:
-    """Make a notebook of the problem, the starter and the check."""
-    title = re.search(r"^# .*$", twin, re.M)
-    task = re.search(r"^## Problem\n(.*?)^## ", twin, re.M | re.S)
-    if not title or not task:
-        raise ExtensionError(
-            f"problems/{name}: the Markdown of the page needs a title and "
-            'a section "Problem" with another section after it'
-        )
-    cells = [
-        v4.new_markdown_cell(f"{title[0]}\n{task[1]}".strip()),
-        v4.new_code_cell(install),
+def starter_cells(twin: str, name: str) -> list[NotebookNode]:
+    """Make the cells of the problem, the starter and the check."""
+    title, *_ = twin.lstrip().partition("\n")
+    _, _, rest = twin.partition("\n## Problem\n")
+    task, *_ = rest.partition("\n## ")
+    return [
+        v4.new_markdown_cell(f"{title}\n{task}".strip()),
         v4.new_code_cell(attempt_files.starter(name).strip()),
         v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
     ]
-    kernel = {"name": "python3", "display_name": "Python 3"}
-    notebook: NotebookNode = v4.new_notebook(
-        cells=numbered(cells), metadata={"kernelspec": kernel}
-    )
-    return notebook
 
 
 def write_lists(app: Sphinx, exception: Exception | None) -> None:
@@ -119,19 +137,12 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
     if exception or app.builder.format != "html":
         return
     found = app.env.found_docs
-    facts = {
-        "project": app.config.project,
-        "about": metadata("shardbook")["Summary"],
-        "baseurl": app.config.html_baseurl,
-        "names": [
-            *(name for name in PROBLEMS if name in found),
-            *sorted(found - PROBLEMS.keys()),
-        ],
-        "titles": app.env.titles,
-        "metadata": app.env.metadata,
-    }
+    names = [
+        *(name for name in PAGES if name in found),
+        *sorted(found - PAGES.keys()),
+    ]
     for name in ("llms.txt", "sitemap.xml"):
-        text = render(app.env, name, **facts)
+        text = render(app.env, name, app=app, names=names)
         Path(app.outdir, name).write_text(text, "utf-8")
 
 
@@ -153,11 +164,9 @@ def setup(app: Sphinx) -> None:
         override=True,
         markdown=(write_fold, write_nothing),
     )
-    app.add_node(
-        nodes.abbreviation,
-        override=True,
-        markdown=(write_nothing, write_nothing),
-    )
+    for node in (nodes.abbreviation, nodes.meta):
+        nothing = (write_nothing, write_nothing)
+        app.add_node(node, override=True, markdown=nothing)
     app.connect("doctree-resolved", name_languages)
     app.connect("build-finished", write_notebooks)
     app.connect("build-finished", write_lists)

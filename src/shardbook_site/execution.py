@@ -5,28 +5,26 @@ MyST-NB warns of a cell that raises or hangs, with its traceback.
 
 import ast
 import asyncio
-import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from docutils import nodes
+import nbformat
 from jupyter_cache.executors import utils as executors
 from myst_nb.sphinx_ import NbMetadataCollector
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from traitlets.config import Config
 
 LOGGER = logging.getLogger(__name__)
-Cell = dict[str, Any]
 # What the cell that sets up the devices prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
@@ -68,27 +66,22 @@ def execute(*args: Any, **kwargs: Any) -> Any:
 _execute, executors.executenb = executors.executenb, execute
 
 
-def text_of(output: dict[str, Any]) -> str:
-    """Return what was printed; a notebook may have it line by line."""
-    return "".join(output.get("text", ""))
-
-
 def notebook_of(app: Sphinx, name: str) -> Path:
     """Return the file to which MyST-NB writes an executed page."""
     return Path(app.outdir).parent / "jupyter_execute" / f"{name}.ipynb"
 
 
-def code_cells(app: Sphinx, name: str) -> list[Cell]:
+def code_cells(app: Sphinx, name: str) -> list[NotebookNode]:
     """Read the code cells of a page, with their outputs."""
-    cells = json.loads(notebook_of(app, name).read_text("utf-8"))["cells"]
-    return [cell for cell in cells if cell["cell_type"] == "code"]
+    cells = nbformat.read(notebook_of(app, name), 4).cells
+    return [cell for cell in cells if cell.cell_type == "code"]
 
 
-def stamp_of(cells: list[Cell]) -> tuple[str, ...] | None:
+def stamp_of(cells: list[NotebookNode]) -> tuple[str, ...] | None:
     """Return the versions of jax and flax and the number of devices."""
     for cell in cells:
         for output in cell["outputs"]:
-            if found := STAMP.search(text_of(output)):
+            if found := STAMP.search(output.get("text", "")):
                 return found.groups()
     return None
 
@@ -112,7 +105,7 @@ def held(body: list[ast.stmt]) -> int:
     return count
 
 
-def complaints(cells: list[Cell]) -> Iterator[str]:
+def complaints(cells: list[NotebookNode]) -> Iterator[str]:
     """Say what is wrong with the cells of a page and their outputs."""
     for number, cell in enumerate(cells, 1):
         for output in cell["outputs"]:
@@ -123,7 +116,7 @@ def complaints(cells: list[Cell]) -> Iterator[str]:
                     "if there is no error"
                 )
             elif output.get("name") == "stderr":
-                yield f"code cell {number} wrote: {text_of(output)}"
+                yield f"code cell {number} wrote: {output.text}"
     if not cells:
         yield (
             "no cell was executed, so nothing shows that the page is true. "
@@ -136,80 +129,47 @@ def complaints(cells: list[Cell]) -> Iterator[str]:
         )
 
 
-class Execution:
-    """What the pages of a build ran on."""
+def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Warn of each page that is not true, and make the footer.
 
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self.footer = ""
-
-    def check(self, app: Sphinx, env: BuildEnvironment) -> list[str]:
-        """Warn of each page that is not true, and make the footer.
-
-        Returns:
-            All pages: each shows what all of them ran on, so all are
-            written again when one has changed.
-        """
-        pages = sorted(env.found_docs)
-        self.footer = "Not every cell ran well: do not trust this page."
-        if app.config.nb_execution_mode == "off":
-            return pages
-        count = assertions = 0
-        stamps: set[tuple[str, ...]] = set()
-        well = True
-        for name in pages:
-            run = NbMetadataCollector.get_exec_data(env, name)
-            cells = code_cells(app, name) if run else []
-            if not cells and fnmatch(name, app.config.execution_exempt):
-                continue
-            wrong = list(complaints(cells))
-            # MyST-NB has warned of an error.
-            failed = run and run["error"]
-            if wrong and not failed:
-                LOGGER.warning("%s", "\n".join(wrong), location=name)
-            if stamp := stamp_of(cells):
-                stamps.add(stamp)
-            well = well and not wrong and not failed
-            count += len(cells)
-            assertions += sum(
-                held(ast.parse("".join(cell["source"])).body)
-                for cell in cells
-            )
-        if len(stamps) > 1:
-            LOGGER.warning("pages ran on different versions: %s", stamps)
-        elif well and stamps:
-            ((jax, flax, devices),) = stamps
-            self.footer = (
-                f"The book's {count} cells ran, and {assertions} "
-                f"assertions in them held, on {devices} CPU devices with "
-                f"jax {jax} and flax {flax}."
-            )
-        return pages
-
-    def add_footer(
-        self,
-        app: Sphinx,
-        pagename: str,
-        templatename: str,
-        context: dict[str, Any],
-        doctree: nodes.document | None,
-    ) -> None:
-        """Say on each page what the book ran on."""
-        context["theme_extra_footer"] = self.footer
-
-    def report(self, app: Sphinx, exception: Exception | None) -> None:
-        """Say how long the build took, and what it ran on."""
-        if not exception and app.builder.format == "html":
-            seconds = time.monotonic() - self.started
-            count = len(app.env.found_docs)
-            words = f"{count} pages, built in {seconds:.0f} s."
-            LOGGER.info("\n%s\n%s", words, self.footer)
+    Returns:
+        All pages: each shows what all of them ran on, so all are written
+        again when one has changed.
+    """
+    pages = sorted(env.found_docs)
+    footer = "Not every cell ran well: do not trust this page."
+    count = assertions = 0
+    stamps: set[tuple[str, ...]] = set()
+    well = app.config.nb_execution_mode != "off"
+    for name in pages if well else ():
+        run = NbMetadataCollector.get_exec_data(env, name)
+        cells = code_cells(app, name) if run else []
+        if not cells and fnmatch(name, app.config.execution_exempt):
+            continue
+        wrong = list(complaints(cells))
+        # MyST-NB has warned of an error.
+        failed = run and run["error"]
+        if wrong and not failed:
+            LOGGER.warning("%s", "\n".join(wrong), location=name)
+        if stamp := stamp_of(cells):
+            stamps.add(stamp)
+        well = well and not wrong and not failed
+        count += len(cells)
+        assertions += sum(held(ast.parse(c.source).body) for c in cells)
+    if len(stamps) > 1:
+        LOGGER.warning("pages ran on different versions: %s", stamps)
+    elif well and stamps:
+        ((jax, flax, devices),) = stamps
+        footer = (
+            f"The book's {count} cells ran, and {assertions} assertions "
+            f"in them held, on {devices} CPU devices with jax {jax} and "
+            f"flax {flax}."
+        )
+    app.config.html_theme_options["extra_footer"] = footer
+    return pages
 
 
 def setup(app: Sphinx) -> None:
-    """Check after reading; the state is kept for the rest of the build."""
-    execution = Execution()
+    """Check when all pages were read."""
     app.add_config_value("execution_exempt", "", "env", frozenset({str}))
-    app.connect("env-updated", execution.check)
-    app.connect("html-page-context", execution.add_footer)
-    app.connect("build-finished", execution.report)
+    app.connect("env-updated", check)

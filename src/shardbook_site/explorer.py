@@ -2,37 +2,21 @@
 
 import ast
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
 import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import shardbook
 from shardbook_site.markup import only_html, only_markdown, render
-
-DTYPES = (
-    "float32",
-    "bfloat16",
-    "float16",
-    "float8_e4m3fn",
-    "float64",
-    "int8",
-    "int32",
-    "int64",
-    "bool",
-    "complex64",
-)
-DEFAULTS = {
-    "shape": "8, 16",
-    "mesh": "data:2, model:4",
-    "spec": 'P(None, "model")',
-    "dtype": "float32",
-}
 
 
 @dataclass(frozen=True)
@@ -52,23 +36,24 @@ class Explorer(SphinxDirective):
     """
 
     option_spec: ClassVar = {
-        **dict.fromkeys(DEFAULTS, directives.unchanged_required),
         "address": directives.flag,
+        "shape": directives.unchanged_required,
+        "mesh": directives.unchanged_required,
+        "spec": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
         """Return the explorer, and the same choice as a drawing."""
-        choice = {**DEFAULTS, **self.options}
         try:
-            drawing = shardbook.draw(abstract_array(choice))
-        except (SyntaxError, ValueError) as error:
+            drawing = shardbook.draw(written(self.options))
+        except (KeyError, SyntaxError, ValueError) as error:
             raise self.error(f"not a layout: {error}") from error
         up = "../" * self.env.docname.count("/")
         html = render(
             self.env,
             "explorer.html",
-            choice=choice,
-            dtypes={name: np.dtype(name).itemsize for name in DTYPES},
+            choice=self.options,
+            dtype=np.dtype,
             drawing=drawing._repr_html_(),
             page=f"{up}explorer.html",
         )
@@ -76,28 +61,28 @@ class Explorer(SphinxDirective):
         return [only_html(html), only_markdown(words)]
 
 
-def abstract_array(choice: dict[str, str]) -> Any:
+def written(choice: dict[str, str]) -> Any:
     """Lay out an array as an author writes it in the options."""
-    import jax
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-    sizes = {}
+    mesh = {}
     for axis in choice["mesh"].split(","):
         name, size = axis.split(":")
-        sizes[name.strip()] = int(size)
-    devices = np.array(
-        [Place(number) for number in range(math.prod(sizes.values()))]
-    )
-    mesh = Mesh(devices.reshape(*sizes.values()), tuple(sizes))
+        mesh[name.strip()] = int(size)
     call = ast.parse(choice["spec"], mode="eval").body
     if not isinstance(call, ast.Call):
         raise ValueError(f"{choice['spec']!r} is not a spec, as P('data')")
-    spec = PartitionSpec(*map(ast.literal_eval, call.args))
-    return jax.ShapeDtypeStruct(
-        tuple(map(int, choice["shape"].split(","))),
-        choice["dtype"],
-        sharding=NamedSharding(mesh, spec),
-    )
+    spec = map(ast.literal_eval, call.args)
+    shape = tuple(map(int, choice["shape"].split(",")))
+    return abstract_array(shape, mesh, spec)
+
+
+def abstract_array(
+    shape: tuple[int, ...], mesh: dict[str, int], spec: Iterable[Any]
+) -> jax.ShapeDtypeStruct:
+    """Lay out an array on a mesh, without asking JAX for devices."""
+    places = np.array([Place(n) for n in range(math.prod(mesh.values()))])
+    devices = Mesh(places.reshape(*mesh.values()), tuple(mesh))
+    sharding = NamedSharding(devices, PartitionSpec(*spec))
+    return jax.ShapeDtypeStruct(shape, "float32", sharding=sharding)
 
 
 def setup(app: Sphinx) -> None:

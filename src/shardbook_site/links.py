@@ -18,7 +18,7 @@ APART = (
     nodes.raw,
     nodes.reference,
 )
-APART_CLASSES = {"predict-reason", "problem-map"}
+APART_CLASSES = {"predict-reason", "problem-facts", "problem-map"}
 # Annotations name where an object is defined, inventories where it is
 # documented.
 PUBLIC = {

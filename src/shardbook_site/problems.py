@@ -1,14 +1,23 @@
 """The problems: in the contents, on the map, and on their own pages."""
 
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
+from shardbook import draw
 from shardbook._pages import about
 from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
+from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
+
+PAGES = {f"problems/{name}": name for name in NAMES}
 
 
 def install_command(env: BuildEnvironment) -> str:
@@ -19,52 +28,74 @@ def install_command(env: BuildEnvironment) -> str:
     return "python3 -m pip install .  # in a clone of the repository"
 
 
-class ProblemPart(SphinxDirective):
-    """The Markdown that a template has for the problem of this page."""
+def facts_of(name: str) -> dict[str, Any]:
+    """Return what the front matter of a problem's page says of it."""
+    facts = about(name)
+    needs = [
+        f"problems/{page}" if page in NAMES else page
+        for page in facts.get("needs", "").split(", ")
+    ]
+    return {**facts, "name": name, "needs": [*filter(None, needs)]}
 
-    required_arguments = 1
+
+def picture(text: str) -> str:
+    """Draw an array on the axes "data" and "model", given as YAML."""
+    given = yaml.safe_load(text)
+    mesh = dict(zip(("data", "model"), given["mesh"], strict=True))
+    spec = [
+        tuple(axes) if isinstance(axes, list) else axes
+        for axes in given["spec"]
+    ]
+    array = abstract_array(tuple(given["shape"]), mesh, spec)
+    html = draw(array)._repr_html_()
+    # The devices are enough. In Markdown, a line ends what is indented.
+    html = re.sub("<svg.*?</svg>", "", html, count=1)
+    return html.replace("\n", "&#10;")
+
+
+class FromTemplate(SphinxDirective):
+    """The Markdown that the template of the directive's name gives."""
+
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Return what the template of the directive's name gives."""
-        name = self.arguments[0]
+        """Fill the template, for the problem that the page names."""
         text = render(
             self.env,
             f"{self.name}.md",
-            name=name,
+            name=next(iter(self.arguments), ""),
+            names=NAMES,
+            facts_of=facts_of,
             install=install_command(self.env),
-            starter=attempt_files.starter(name),
-        )
-        return self.parse_text_to_nodes(text)
-
-
-class ProblemList(SphinxDirective):
-    """The Markdown that a template has for all problems."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return what the template of the directive's name gives."""
-        text = render(
-            self.env,
-            f"{self.name}.md",
-            problems=[{"name": name, **about(name)} for name in NAMES],
+            picture=picture,
+            starter=attempt_files.starter,
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
-def show_facts(app: Sphinx, tree: nodes.document) -> None:
-    """Show a problem's difficulty, category and tags under its title."""
-    facts = app.env.metadata[app.env.docname]
-    if "difficulty" not in facts:
-        return
-    words = f"{facts['difficulty']} · {facts['category']} · {facts['tags']}"
-    title = next(tree.findall(nodes.title))
-    line = nodes.paragraph(text=words, classes=["problem-facts"])
-    title.parent.insert(title.parent.index(title) + 1, line)
+def add_facts(app: Sphinx, name: str, source: list[str]) -> None:
+    """Have the facts of a problem read, where they move no line."""
+    if name in PAGES:
+        source[0] += f"\n```{{problem-facts}} {PAGES[name]}\n```\n"
+
+
+def place_facts(app: Sphinx, tree: nodes.document) -> None:
+    """Show the facts under the title; note tags for the search."""
+    title = next(tree.findall(nodes.title), None)
+    for facts in tree.findall(nodes.container):
+        if title and "problem-facts" in facts["classes"]:
+            facts.parent.remove(facts)
+            title.parent.insert(title.parent.index(title) + 1, facts)
+            break
+    front = app.env.metadata[app.env.docname]
+    words = [front.get(k, "") for k in ("category", "tags", "keywords")]
+    if words := " ".join(words).replace(",", " ").split():
+        tree.append(nodes.meta(name="keywords", content=",".join(words)))
 
 
 def setup(app: Sphinx) -> None:
-    """Add the directives: each has a template of its name."""
-    for name in ("attempt", "solution"):
-        app.add_directive(name, ProblemPart)
-    for name in ("problem-contents", "problem-map", "solutions"):
-        app.add_directive(name, ProblemList)
-    app.connect("doctree-read", show_facts)
+    """Make a directive of each template in Markdown."""
+    for path in Path(app.srcdir, "_templates").glob("*.md"):
+        app.add_directive(path.stem, FromTemplate)
+    app.connect("source-read", add_facts)
+    app.connect("doctree-read", place_facts)

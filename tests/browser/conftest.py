@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -28,35 +29,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--html", required=True, help="the built book")
 
 
-def pages_in(config: pytest.Config) -> list[str]:
+def pages_in(html: Path) -> list[str]:
     """Name all pages of the book."""
-    html = Path(config.getoption("html"))
     paths = (path.relative_to(html) for path in html.rglob("*.html"))
     return sorted(str(p) for p in paths if p.parts[0][0] != "_")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each page of the kind that it takes.
-
-    All pages, those that have executed cells, or those that ask.
-    """
+    """Run a test for each page, or for each that offers a notebook."""
     html = Path(metafunc.config.getoption("html"))
-    names = pages_in(metafunc.config)
-    kinds = {
-        "page_name": names,
-        "executed": [
-            name
-            for name in names
-            if (html / "_sources" / name).with_suffix(".ipynb").exists()
-        ],
-        "asking": [
-            name
-            for name in names
-            if 'class="predict"' in (html / name).read_text("utf-8")
-        ],
-    }
-    for kind in kinds.keys() & {*metafunc.fixturenames}:
-        metafunc.parametrize(kind, kinds[kind])
+    names = pages_in(html)
+    executed = [
+        name
+        for name in names
+        if (html / "_sources" / name).with_suffix(".ipynb").exists()
+    ]
+    for kind, found in (("page_name", names), ("executed", executed)):
+        if kind in metafunc.fixturenames:
+            metafunc.parametrize(kind, found)
 
 
 @pytest.fixture(scope="session")
@@ -68,9 +58,12 @@ def html(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
-def pages(pytestconfig: pytest.Config) -> list[str]:
-    """Name all pages."""
-    return pages_in(pytestconfig)
+def soups(html: Path) -> dict[str, BeautifulSoup]:
+    """Read every page."""
+    return {
+        name: BeautifulSoup((html / name).read_text("utf-8"), "html.parser")
+        for name in pages_in(html)
+    }
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -86,7 +79,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         status = 200 if file.is_file() else 404
         if status == 404:
             file = self.folder / "404.html"
-        body = gzip.compress(file.read_bytes() if file.is_file() else b"")
+        body = gzip.compress(file.read_bytes())
         kind = mimetypes.guess_type(file.name)[0] or "text/plain"
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
@@ -132,26 +125,6 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-class Watched:
-    """What a page must not do, noted while it is open."""
-
-    def __init__(self, context: BrowserContext, site: str) -> None:
-        self.errors: list[str] = []
-        self.elsewhere: list[str] = []
-        self.site = site
-        context.on("request", self._request)
-        context.on("console", self._console)
-        context.on("weberror", lambda e: self.errors.append(str(e.error)))
-
-    def _request(self, request: Any) -> None:
-        if not request.url.startswith((self.site, "data:", "blob:")):
-            self.elsewhere.append(request.url)
-
-    def _console(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.errors.append(message.text)
-
-
 @pytest.fixture
 def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
     """Return a context, and require that all its pages were quiet.
@@ -161,11 +134,19 @@ def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
     context = browser.new_context(
         base_url=site, permissions=["clipboard-read", "clipboard-write"]
     )
-    watched = Watched(context, site)
+    said: list[str] = []
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    context.on("weberror", lambda event: said.append(str(event.error)))
+    context.on(
+        "console",
+        lambda message: said.append(f"{message.type}: {message.text}"),
+    )
     yield context
     context.close()
-    assert watched.errors == []
-    assert watched.elsewhere == []
+    here = (site, "data:", "blob:")
+    assert [line for line in said if not line.startswith("log")] == []
+    assert [url for url in asked if not url.startswith(here)] == []
 
 
 @pytest.fixture
@@ -174,3 +155,11 @@ def page(context: BrowserContext) -> Page:
     page = context.new_page()
     page.set_viewport_size({"width": 1280, "height": 900})
     return page
+
+
+@pytest.fixture
+def scriptless(browser: Browser, site: str) -> Iterator[Page]:
+    """Return a window that runs no scripts."""
+    context = browser.new_context(base_url=site, java_script_enabled=False)
+    yield context.new_page()
+    context.close()

@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from bs4 import BeautifulSoup
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from shardbook import collectives, draw
 
@@ -91,15 +90,8 @@ class Case:
 
     def as_text(self) -> dict[str, Any]:
         """Give what the page is given."""
-        return {
-            "shape": str(self.shape),
-            "mesh": ", ".join(
-                f"{n}:{size}" for n, size in self.mesh.items()
-            ),
-            "specs": self.specs,
-            "dtype": self.dtype,
-            "itemsize": self.itemsize,
-        }
+        mesh = ", ".join(f"{n}:{size}" for n, size in self.mesh.items())
+        return {**vars(self), "shape": str(self.shape), "mesh": mesh}
 
     def sharding(self, spec: str) -> NamedSharding:
         """Make the sharding on real devices."""
@@ -155,12 +147,11 @@ def right_cases(
 def test_the_arithmetic_is_that_of_jax(explorer: Page) -> None:
     """Slices, shapes, bytes and copies; or the same error."""
     dice = random.Random(0)
-    cases = [Case(dice) for _ in range(4000)]
+    cases = [Case(dice) for _ in range(1500)]
     outcomes = Counter()
     for case, answer in zip(cases, ask(explorer, cases), strict=True):
         told = case.as_text()
-        error = case.error()
-        if error:
+        if error := case.error():
             kind, words = answer["jax"].split(": … ")
             outcomes[words.split()[0]] += 1
             assert kind == type(error).__name__, told
@@ -186,13 +177,12 @@ def test_the_arithmetic_is_that_of_jax(explorer: Page) -> None:
 
     # Each kind of answer was seen often: the four errors, and none.
     assert len(outcomes) == 5
-    assert min(outcomes.values()) > 100, outcomes
-    assert outcomes["right"] > 1500, outcomes
+    assert min(outcomes.values()) > 30, outcomes
 
 
 def test_what_moves_is_counted_as_elements(explorer: Page) -> None:
     """Each device needs what is in its new slice and not in its old."""
-    cases = right_cases(explorer, seed=1, number=2500, specs=2)
+    cases = right_cases(explorer, seed=1, number=800, specs=2)
     small = [each for each in cases if math.prod(each[0].shape) < 2000]
     for case, answer in small:
         received = []
@@ -207,7 +197,7 @@ def test_what_moves_is_counted_as_elements(explorer: Page) -> None:
         assert answer["move"]["received"] == received, case.as_text()
         assert answer["move"]["total"] == sum(received), case.as_text()
 
-    assert len(small) > 500
+    assert len(small) > 150
 
 
 class Pair(Case):
@@ -219,42 +209,20 @@ class Pair(Case):
         self.specs = list(specs)
 
 
-def all_pairs() -> list[Pair]:
-    """Give each way to move an array of two axes on a mesh of two."""
-    data, model = ("data",), ("model",)
-    cuts = [(), data, model, data + model, model + data]
-    specs = [
-        f"P({one}, {other})"
-        for one, other in itertools.product(cuts, cuts)
-        if not {*one} & {*other}
-    ]
-    return list(itertools.starmap(Pair, itertools.product(specs, specs)))
-
-
 def test_a_move_has_the_name_that_xla_gives_it(explorer: Page) -> None:
     """Where the explorer names a collective, the program has that one."""
-    expected = {
-        "same": set(),
-        "slice": set(),
-        "all-gather": {"all-gather"},
-        "all-to-all": {"all-to-all"},
-        "collective-permute": {"collective-permute"},
-    }
-    pairs = all_pairs()
-    cases = [
-        *zip(pairs, ask(explorer, pairs), strict=True),
-        *right_cases(explorer, seed=2, number=2500, specs=2),
+    parts = [(), ("data",), ("model",), ("data", "model")]
+    parts.append(parts[-1][::-1])
+    specs = [
+        f"P({one}, {other})"
+        for one, other in itertools.product(parts, parts)
+        if not {*one} & {*other}
     ]
+    pairs = [Pair(*two) for two in itertools.product(specs, specs)]
     seen = Counter()
-    for number, (case, answer) in enumerate(cases):
+    for case, answer in zip(pairs, ask(explorer, pairs), strict=True):
         name = answer["move"]["name"]
-        small = case.devices <= 8 and math.prod(case.shape) > 0
-        # Of the random cases a few, of the pairs all.
-        if (
-            not name
-            or not small
-            or (number >= len(pairs) and seen[name] > 25)
-        ):
+        if not name or seen[name] == 4:
             continue
         seen[name] += 1
         source, target = map(case.sharding, case.specs)
@@ -262,18 +230,17 @@ def test_a_move_has_the_name_that_xla_gives_it(explorer: Page) -> None:
             lambda x: x, in_shardings=source, out_shardings=target
         )
         array = jax.ShapeDtypeStruct(case.shape, jnp.float32)
+        expected = {name} - {"same", "slice"}
 
-        found = set(collectives(identity, array))
-        assert found == expected[name], case.as_text()
+        assert set(collectives(identity, array)) == expected, case.specs
 
-    assert len(pairs) == 11**2
-    assert seen.keys() == expected.keys()
-    assert min(seen.values()) > 15, seen
+    assert set(seen.values()) == {4}, seen
+    assert len(seen) == 5, seen
 
 
 def test_the_slices_are_those_of_the_pages(explorer: Page) -> None:
     """The explorer says and colors what shardbook.draw does."""
-    cases = right_cases(explorer, seed=3, number=700, specs=1)
+    cases = right_cases(explorer, seed=3, number=250, specs=1)
     for case, answer in cases:
         array = jax.ShapeDtypeStruct(
             case.shape, case.dtype, sharding=case.sharding(case.specs[0])
@@ -290,92 +257,31 @@ def test_the_slices_are_those_of_the_pages(explorer: Page) -> None:
             rect.get("fill") for rect in rects
         ], case.as_text()
 
-    assert len(cases) > 250
+    assert len(cases) > 80
 
 
-@pytest.mark.parametrize(
-    "spec", ["P()", "P('x')", "P(('x', 'y'))", "P('x', None, ('z', 'y'))"]
-)
-def test_each_device_shows_its_slice(explorer: Page, spec: str) -> None:
+def test_each_device_shows_its_slice(explorer: Page) -> None:
     """The picture of a device has its slice where the array has it."""
     explorer.locator("[name=shape]").fill("8, 4, 16")
     explorer.locator("[name=mesh]").fill("x:2, y:2, z:2")
-    explorer.locator("[name=spec]").fill(spec)
     array = explorer.locator(".explorer-frame > .explorer-grid > span")
+    devices = explorer.locator(".explorer-devices .explorer-grid > span")
     place = (
         "each => each.map(it => [it.style.gridArea, it.style.background])"
     )
-    slices = dict(array.evaluate_all(place))
-    devices = explorer.locator(".explorer-devices .explorer-grid > span")
-    held = devices.evaluate_all(place)
+    for spec in ("P()", "P(('x', 'y'))", "P('x', None, ('z', 'y'))"):
+        explorer.locator("[name=spec]").fill(spec)
+        slices = dict(array.evaluate_all(place))
+        held = devices.evaluate_all(place)
 
-    assert len(held) == 8
-    assert dict(held) == slices
-    assert len(slices) == array.count()
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
-        ("parseShape", "", None),
-        ("parseShape", "()", []),
-        ("parseShape", "8", [8]),
-        ("parseShape", " ( 8 , 16 , ) ", [8, 16]),
-        ("parseShape", "8 16", None),
-        ("parseShape", "8, -1", None),
-        ("parseShape", "8,,16", None),
-        ("parseShape", "1, 2, 3, 4, 5", None),
-        ("parseMesh", "data=2, model:4,", [["data", 2], ["model", 4]]),
-        ("parseMesh", "", None),
-        ("parseMesh", "data:0", None),
-        ("parseMesh", "data:2, data:2", None),
-        ("parseMesh", "data:65", None),
-        ("parseMesh", "a:1, b:1, c:1, d:1", None),
-        ("parseMesh", "<b>:2", None),
-        ("parseSpec", "P()", []),
-        ("parseSpec", " P( None, ('a', \"b\") , ) ", [[], ["a", "b"]]),
-        ("parseSpec", "P('None', 'aNone')", [["None"], ["aNone"]]),
-        ("parseSpec", "P(('a'))", [["a"]]),
-        ("parseSpec", "P(())", [[]]),
-        ("parseSpec", "", None),
-        ("parseSpec", "P(data)", None),
-        ("parseSpec", "P(1)", None),
-        ("parseSpec", "P(None, ", None),
-        ("parseSpec", "P('a' 'b')", None),
-        ("parseSpec", "P((('a', 'b'), 'c'))", None),
-        ("parseSpec", "P(alert())", None),
-    ],
-)  # fmt: skip
-def test_what_can_be_read(
-    explorer: Page, kind: str, text: str, value: Any
-) -> None:
-    """The explorer refuses what is no shape, mesh or spec, and says why."""
-    found = explorer.evaluate(
-        """([kind, text]) => {
-          try { return window.shardbook.explorer[kind](text); }
-          catch (error) { return error.jax === "" ? null : "crash"; }
-        }""",
-        [kind, text],
-    )
-
-    assert found == value
-
-
-def test_the_bytes_of_each_dtype(explorer: Page) -> None:
-    """The form knows them from JAX."""
-    options = explorer.locator("select option").evaluate_all(
-        "options => options.map(it => [it.value, it.dataset.bytes])"
-    )
-
-    assert options
-    for name, size in options:
-        assert jnp.dtype(name).itemsize == int(size)
+        assert len(held) == 8
+        assert dict(held) == slices
+        assert len(slices) == array.count()
 
 
 def test_by_keyboard(explorer: Page) -> None:
     """Tab, Space and typing are enough, and the answer follows."""
     answer = explorer.get_by_role("status")
-    before = answer.inner_text()
     explorer.get_by_label("Shape").focus()
     for _ in range(3):
         explorer.keyboard.press("Tab")
@@ -386,47 +292,33 @@ def test_by_keyboard(explorer: Page) -> None:
 
     expect(spec).to_have_value('P("data", "model")')
     expect(answer).to_contain_text("a slice (4, 4) of the array (8, 16)")
-    expect(answer).to_contain_text("Nothing is replicated.")
     pressed = explorer.locator("button:focus")
     expect(pressed).to_have_text("data")
     expect(pressed).to_have_attribute("aria-pressed", "true")
-    assert answer.inner_text() != before
 
-    explorer.keyboard.press("Space")
     explorer.keyboard.press("Shift+Tab")
-    explorer.keyboard.press("End")
-    explorer.keyboard.press("Backspace")
-    explorer.keyboard.type(', "data")')
-    expect(answer).to_contain_text("ValueError: … only valid for values of")
-    expect(explorer.locator(".explorer-result")).to_have_attribute(
-        "inert", ""
-    )
+    explorer.keyboard.press("Control+A")
+    explorer.keyboard.type('P("data", "data")')
+    expect(answer).to_contain_text("DuplicateSpecError")
+    result = explorer.locator(".explorer-result")
+    expect(result).to_have_attribute("inert", "")
     explorer.keyboard.press("Control+A")
     explorer.keyboard.type('P(("model", "data"))')
     expect(answer).to_contain_text("a slice (1, 16)")
-    first = explorer.locator(".explorer-axes").first
-    expect(first.locator("[aria-pressed=true]")).to_have_text(
-        ["data2", "model1"]
-    )
 
 
 def test_the_answer_says_what_the_picture_shows(explorer: Page) -> None:
     """The words, the image's name and the table agree."""
     explorer.locator("[name=to]").fill("P()")
     answer = explorer.get_by_role("status").inner_text()
-    images = explorer.locator(".explorer-pictures [role=img]")
+    image = explorer.locator(".explorer-pictures [role=img]").first
     rows = explorer.locator(".explorer-table tbody tr")
 
     assert answer.endswith(
         "To reach P(), each device receives 384 bytes, 3,072 bytes in all, "
         "by all-gather."
     )
-    assert "  devices 0 4: [0:8, 0:4]" in images.nth(0).get_attribute(
-        "aria-label"
-    )
-    assert "  devices 0-7: [0:8, 0:16]" in images.nth(1).get_attribute(
-        "aria-label"
-    )
+    assert "  devices 0 4: [0:8, 0:4]" in image.get_attribute("aria-label")
     assert rows.count() == 8
     assert rows.nth(5).locator("td").all_inner_texts() == [
         *("5", "1", "1", "[:, 4:8]", "[:, :]", "384 bytes")
@@ -449,7 +341,6 @@ def test_the_address_keeps_the_choice(explorer: Page, context: Any) -> None:
     other = context.new_page()
     other.goto(explorer.url)
     assert other.get_by_role("status").inner_text() == answer
-    expect(other.locator("select")).to_have_value("bfloat16")
 
 
 @pytest.mark.parametrize(
@@ -457,14 +348,11 @@ def test_the_address_keeps_the_choice(explorer: Page, context: Any) -> None:
     [
         ("#shape=eight", "“eight” is not a shape"),
         ("#mesh=%3Cimg src=x onerror=alert(1)%3E", "is not a mesh"),
-        ("#spec=P(__import__('os'))", "is not a spec"),
         ("#spec=%E0%A4%A", "is not a spec"),
         ("#dtype=float3", "This dtype is not known."),
         ("#to=P('nowhere')", "The mesh has no axis “nowhere”."),
         ("#shape=90000000000,90000000000", "too many bytes"),
-        ("#=&&==&shape", "is not a shape"),
         ("#no-such-place", "Each of 8 devices holds"),
-        ("#other=1", "Each of 8 devices holds"),
     ],
 )
 def test_a_bad_address(page: Page, address: str, words: str) -> None:
@@ -485,22 +373,6 @@ def test_a_bad_address(page: Page, address: str, words: str) -> None:
         "Each of 2 devices holds a slice (4,) of the array (8,), 4 bytes; "
         "8 bytes in all. Nothing is replicated."
     )
-
-
-def test_the_links_of_the_page(explorer: Page) -> None:
-    """Each explorer of a page shows what its caption says."""
-    links = explorer.locator('article a[href^="#shape="]')
-    answer = explorer.get_by_role("status")
-    names = ("all-gather", "all-to-all", "collective-permute")
-    refused = 0
-    for link in links.all():
-        link.click()
-        expect(answer).to_be_in_viewport()
-        words = answer.inner_text()
-        refused += "JAX: " in words
-        if link.inner_text() in names:
-            assert words.endswith(f"by {link.inner_text()}.")
-    assert 0 < refused < links.count()
 
 
 def test_the_code_runs(explorer: Page) -> None:
@@ -524,72 +396,31 @@ def test_the_code_runs(explorer: Page) -> None:
     assert max(map(len, code.splitlines())) <= 76
 
 
-def test_explorers_in_a_page_leave_its_address_alone(page: Page) -> None:
-    """They offer a link instead, which shows the same choice."""
-    page.goto("problems/tree_mode_shard_map.html#on-eight-devices")
-    address = page.url
-    page.locator(".explorer-axes button").first.click()
-    expect(page.locator(".explorer-answer")).to_contain_text(
-        "DuplicateSpecError"
+def test_an_explorer_in_a_page_leaves_its_address_alone(
+    page: Page, soups: dict[str, BeautifulSoup]
+) -> None:
+    """It offers a link instead, which shows the same choice."""
+    name = next(
+        name
+        for name, soup in soups.items()
+        if name != "explorer.html" and soup.select(".shardbook-explorer")
     )
-    page.locator(".explorer-axes button").first.click()
-    page.locator(".explorer-axes button").nth(1).click()
-    page.locator(".explorer-axes button").first.click()
-    expect(page.locator("[name=spec]")).to_have_value('P("model")')
+    page.goto(name)
+    address = page.url
+    page.locator("[name=spec]").first.fill("P()")
+    answer = page.locator(".explorer-answer").first.inner_text()
     assert page.url == address
-
-    answer = page.locator(".explorer-answer").inner_text()
-    page.locator(".explorer-link").click()
+    page.locator(".explorer-link").first.click()
     page.wait_for_url("**/explorer.html#*")
     assert page.locator(".explorer-answer").inner_text() == answer
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
-@pytest.mark.parametrize("spec", ["P(('x','y'),None,'z')", "P('x','x')"])
-def test_everyone_can_use_it(
-    page: Page, scheme: str, width: int, spec: str
-) -> None:
-    """No violation that axe knows, and nothing wider than the window."""
-    page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": width, "height": 800})
-    page.goto(
-        "explorer.html#shape=1024,8,4096&mesh=x:4,y:4,z:4&to=P('x')"
-        f"&spec={spec}"
-    )
-    found = (
-        Axe()
-        .run(
-            page, context=".shardbook-explorer", options={"preload": False}
-        )
-        .response
-    )
-
-    assert [rule["id"] for rule in found["violations"]] == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_without_a_script(browser: Browser, site: str) -> None:
+def test_without_a_script(scriptless: Page) -> None:
     """The page says what is missing, and shows the first choice."""
-    context = browser.new_context(base_url=site, java_script_enabled=False)
-    page = context.new_page()
-    page.goto("explorer.html")
-    still = page.locator(".explorer-still")
+    scriptless.goto("explorer.html")
+    still = scriptless.locator(".explorer-still")
 
     expect(still).to_contain_text("With JavaScript, you choose")
-    expect(still.locator("figcaption")).to_have_text(
-        "float32[8,16@model] P(None, 'model'): (8, 4), 128 bytes on each "
-        "of 8 devices"
-    )
+    expect(still.locator("figcaption")).to_contain_text("(8, 4), 128 bytes")
     expect(still.locator("svg").first).to_be_visible()
-    expect(page.locator("form.explorer, .explorer-result")).to_be_hidden()
-    context.close()
-
-
-def test_the_script_is_only_where_it_is_used(
-    html: Path, page_name: str
-) -> None:
-    """A page loads explorer.js if it has an explorer."""
-    text = (html / page_name).read_text("utf-8")
-
-    assert ("explorer.js" in text) == ('class="shardbook-explorer"' in text)
+    expect(scriptless.locator(".explorer-result")).to_be_hidden()

@@ -8,124 +8,110 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import Page
 
 from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
 
-DOCS = Path(__file__).parents[2] / "docs"
 # Where a text says that it runs alone, it must do so without us.
 WITHOUT_US = "import sys; sys.modules['shardbook'] = None\n"
+BLOCK = "div.highlight:has(button.copybtn)"
 
 
-def run(
-    code: str, folder: Path, where: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def run(code: str, folder: Path) -> None:
     """Run code in a fresh interpreter, as a file in a folder."""
     path = folder / "taken.py"
     path.write_text(code, "utf-8")
-    return subprocess.run(
+    subprocess.run(
         (sys.executable, "-W", "error::DeprecationWarning:__main__", path),
-        cwd=where or folder,
-        capture_output=True,
-        text=True,
+        cwd=folder,
+        check=True,
         timeout=300,
     )
 
 
-def copies(page: Page, selector: str) -> list[str]:
+def copies(page: Page, within: str = "") -> list[str]:
     """Press the copy button of each block, and read the clipboard."""
     # What is closed is opened first, as a reader would.
     page.evaluate(
         "document.querySelectorAll('details').forEach(d => d.open = true)"
     )
     taken = []
-    for block in page.locator(selector).all():
+    for block in page.locator(f"{within} {BLOCK}").all():
         page.evaluate("navigator.clipboard.writeText('nothing')")
         block.hover()
         block.locator("button.copybtn").click()
-        taken.append(page.evaluate("navigator.clipboard.readText()"))
+        text = page.evaluate("navigator.clipboard.readText()")
+        taken.append(text.rstrip())
     return taken
 
 
 def cells(html: Path, name: str) -> list[str]:
-    """Read what was executed on a page."""
+    """Read the code of a notebook, but for what installs the package."""
     notebook = json.loads(
         (html / "_sources" / name).with_suffix(".ipynb").read_text("utf-8")
     )
-    return [
+    install, *found = (
         "".join(cell["source"])
         for cell in notebook["cells"]
         if cell["cell_type"] == "code"
-    ]
+    )
+    assert install.startswith("try:\n    import shardbook\n")
+    return found
 
 
-def test_each_button_copies_what_was_executed(
-    page: Page, html: Path, executed: str, tmp_path: Path
+def test_every_button_copies_its_block(
+    page: Page, html: Path, page_name: str
 ) -> None:
-    """The cells that are copied from a page run in a fresh interpreter."""
-    page.goto(executed)
-    taken = copies(page, "div.cell_input div.highlight")
-    # What lies beside a page is there for its cells too.
-    result = run("\n\n".join(taken), tmp_path, (DOCS / executed).parent)
-
-    assert [code.rstrip() for code in taken] == cells(html, executed)
-    assert result.returncode == 0, result.stderr
-
-
-def test_every_block_has_a_button(page: Page, page_name: str) -> None:
-    """A button copies a block, and not a prompt or an output."""
+    """A block without prompts; a cell as it was executed."""
     page.goto(page_name)
     blocks = page.locator("div.highlight:not(.cell_output *)").count()
-    taken = copies(page, "div.highlight:has(button.copybtn)")
+    taken = copies(page)
+    executed = (html / "_sources" / page_name).with_suffix(".ipynb")
 
     assert len(taken) == blocks
     assert page.locator(".cell_output .copybtn").count() == 0
     assert "nothing" not in taken
     assert not any(text.startswith(("$ ", ">>> ")) for text in taken)
+    if executed.exists():
+        inputs = iter(taken)
+        missing = [c for c in cells(html, page_name) if c not in inputs]
+        assert missing == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_solution_is_copied_and_downloaded(page: Page, name: str) -> None:
-    """A solution is the tested file, as copied and as downloaded."""
+def test_a_problem_is_taken_away(
+    page: Page, html: Path, name: str, tmp_path: Path
+) -> None:
+    """Starter and solution are the tested file, and cells run elsewhere."""
     page.goto(f"problems/{name}.html")
-    section = "section#solution details"
-    (copied,) = copies(page, f"{section} div.highlight")
+    *_, starter = copies(page, "section#your-attempt")
+    solution, *_ = copies(page, "section#solution details")
     with page.expect_download() as download:
         page.locator("section#solution a.download").click()
     downloaded = Path(download.value.path()).read_text("utf-8")
+    _, code, check = ["", *cells(html, f"problems/{name}-starter.html")]
 
     assert download.value.suggested_filename == f"{name}.py"
     assert downloaded == attempt_files.solution(name)
-    assert copied.rstrip() == downloaded.rstrip()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_starter_is_copied_and_runs(
-    page: Page, html: Path, name: str, tmp_path: Path
-) -> None:
-    """A starter runs without us, as copied and as the notebook has it."""
-    page.goto(f"problems/{name}.html")
-    *_, copied = copies(page, "section#your-attempt div.highlight")
-    result = run(WITHOUT_US + copied, tmp_path)
-    _, starter, check = cells(html, f"problems/{name}-starter.html")
-
-    assert result.returncode == 0, result.stderr
-    assert copied.rstrip() == attempt_files.starter(name).rstrip()
-    assert starter.rstrip() == copied.rstrip()
+    assert solution == downloaded.rstrip()
+    assert starter == code == attempt_files.starter(name).rstrip()
     assert check == f"import shardbook\n\nshardbook.check({name})"
+    run(WITHOUT_US + starter, tmp_path)
+    if name == NAMES[0]:
+        run("\n\n".join(cells(html, f"problems/{name}.html")), tmp_path)
 
 
 def test_the_menu_offers_what_there_is(page: Page) -> None:
     """Notebooks, Markdown, and to print; each is alive."""
     page.goto(f"problems/{NAMES[0]}.html")
-    menu = page.locator(".dropdown-download-buttons")
-    links = menu.locator("a")
+    links = page.locator(".dropdown-download-buttons a").all()
     found = {
-        link.inner_text().strip() or link.text_content().strip(): (
+        link.text_content().strip(): (
             page.request.get(link.evaluate("a => a.href")).status
         )
-        for link in links.all()
+        for link in links
     }
 
     assert found == {
@@ -135,27 +121,20 @@ def test_the_menu_offers_what_there_is(page: Page) -> None:
     }
 
 
-def test_the_markdown_holds_cells_and_outputs(
-    page: Page, html: Path, executed: str
-) -> None:
-    """The Markdown of a page has all its code, and what it printed."""
-    twin = page.request.get(f"{executed.removesuffix('.html')}.md").text()
-
-    assert "```text\njax " in twin
-    for code in cells(html, executed):
-        assert f"```python\n{code}\n```" in twin
-
-
-def test_the_notebook_says_what_the_page_says(
+def test_markdown_and_notebook_say_what_the_page_says(
     html: Path, executed: str
 ) -> None:
-    """A notebook has Markdown of its own, and no directives."""
+    """All code and outputs are there; no directives are."""
+    twin = (html / executed).with_suffix(".md").read_text("utf-8")
     path = (html / "_sources" / executed).with_suffix(".ipynb")
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     texts = [c.source for c in notebook.cells if c.cell_type != "code"]
     words = "\n".join(texts)
 
+    assert "```text\njax " in twin
+    for code in cells(html, executed):
+        assert f"```python\n{code}\n```" in twin
     assert texts[0].startswith("# ")
     assert not re.search(r"^(:::|```\{)|\{[a-z:]+\}`", words, re.M)
     for cell in notebook.cells:
@@ -164,12 +143,15 @@ def test_the_notebook_says_what_the_page_says(
             assert f"```text\n{printed.rstrip()}\n```" not in words
 
 
-def test_llms_txt_leads_to_all_pages(page: Page, pages: list[str]) -> None:
-    """Each page but search and the like is listed, and alive."""
-    text = page.request.get("llms.txt").text()
-    links = [part.split(")")[0] for part in text.split("](")[1:]]
+def test_llms_txt_leads_to_all_pages(
+    html: Path, soups: dict[str, BeautifulSoup]
+) -> None:
+    """Each page but search and the like is listed, and there."""
+    text = (html / "llms.txt").read_text("utf-8")
+    links = {part.split(")")[0] for part in text.split("](")[1:]}
 
-    for name in NAMES:
-        assert f"problems/{name}.md" in links
-    for link in links:
-        assert page.request.get(link).status == 200, link
+    assert links == {
+        name.replace(".html", ".md")
+        for name in soups.keys() - {"404.html", "search.html"}
+    }
+    assert all((html / link).is_file() for link in links)

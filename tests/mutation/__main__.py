@@ -72,31 +72,21 @@ class Trial:
         return f"{self.file}: {self.change}" if self.change else self.file
 
 
-def mutated(code: str, share: float) -> Iterator[tuple[str, str]]:
-    """Give mutants of a program: what was changed, and the program."""
-    for mutant in some(code, share):
-        line = code.splitlines()[mutant.line - 1].strip()
-        yield f"{line}: {mutant.change}", mutant.source
-
-
-def blocks_of(page: Path) -> list[tuple[str, str]]:
-    """Read the cells of a page, and the choices of its predictions."""
-    return [
-        (found["code"] or "", found["choices"] or "")
-        for found in BLOCK.finditer(page.read_text("utf-8"))
-    ]
-
-
 def pages(share: float) -> Iterator[Trial]:
     """Give each page as it is, and mutants of it."""
     for page in executed_pages(ROOT / "docs"):
-        blocks = blocks_of(page)
+        text = page.read_text("utf-8")
+        # Its cells, and the choices of its predictions.
+        blocks = [
+            (found["code"] or "", found["choices"] or "")
+            for found in BLOCK.finditer(text)
+        ]
         folder = str(page.parent)
         yield Trial(page.name, "", [folder, blocks])
         for number, (code, _) in enumerate(blocks):
             if "assert" not in code and "raises(" not in code:
                 continue
-            for change, source in mutated(code, share):
+            for change, source in some(code, share):
                 others = [*blocks]
                 others[number] = (source, "")
                 yield Trial(page.name, change, [folder, others])
@@ -108,7 +98,7 @@ def solutions(folder: Path) -> Iterator[Trial]:
         path = SOURCE / "problems" / f"{name}.py"
         code = path.read_text("utf-8")
         yield Trial(path.name, "", [name, str(path)])
-        for number, (change, source) in enumerate(mutated(code, 1.0)):
+        for number, (change, source) in enumerate(some(code, 1.0)):
             target = folder / f"{name}_{number}.py"
             target.write_text(source)
             yield Trial(path.name, change, [name, str(target)])
@@ -119,58 +109,30 @@ def package(share: float) -> Iterator[Trial]:
     for file in PACKAGE:
         code = (SOURCE / file).read_text("utf-8")
         yield Trial(file, "", [file, code])
-        for change, source in mutated(code, share):
+        for change, source in some(code, share):
             yield Trial(file, change, [file, source])
 
 
 def survivors(
     sandbox: Sandbox, target: str, trials: list[Trial]
 ) -> list[Trial]:
-    """Run changed programs, and give those that nothing caught."""
+    """Run programs; give those that nothing caught."""
     alive = []
-    outcomes = sandbox.map(
-        f"jobs:{target}",
-        [trial.arguments for trial in trials],
-        seconds=300,
-    )
-    for count, outcome in enumerate(outcomes, 1):
-        print(
-            f"\r{target}: {count} of {len(trials)}",
-            end="",
-            file=sys.stderr,
-        )
-        # A mutant that hangs, or dies, is caught too.
-        if outcome.ending == "returned" and not outcome.value:
-            alive.append(trials[count - 1])
-    print(file=sys.stderr)
-    return alive
-
-
-def require_passing(
-    sandbox: Sandbox, target: str, trials: list[Trial]
-) -> None:
-    """Run unchanged programs; say which of them failed, and why."""
     arguments = [trial.arguments for trial in trials]
     outcomes = sandbox.map(f"jobs:{target}", arguments, seconds=600)
-    failed = [
-        f"{trial} fails as it is ({target}): "
-        f"{outcome.value or outcome.ending}\n{outcome.output}"
-        for trial, outcome in zip(trials, outcomes, strict=True)
-        if outcome.ending != "returned" or outcome.value
-    ]
-    if failed:
-        sys.exit("\n".join(failed))
-
-
-def try_all(
-    sandbox: Sandbox, targets: Iterable[str], trials: list[Trial]
-) -> list[Trial]:
-    """Try each mutant until something catches it; give the others."""
-    same = [trial for trial in trials if not trial.change]
-    alive = [trial for trial in trials if trial.change]
-    for target in targets:
-        require_passing(sandbox, target, same)
-        alive = survivors(sandbox, target, alive)
+    for count, outcome in enumerate(outcomes, 1):
+        trial = trials[count - 1]
+        # A mutant that hangs, or dies, is caught too.
+        returned = outcome.ending == "returned"
+        why = outcome.value if returned else outcome.ending
+        if not why:
+            alive.append(trial)
+        elif not trial.change:
+            words = f"{trial.file} fails as it is ({target}): {why}"
+            sys.exit(f"\n{words}\n{outcome.output}")
+        words = f"\r{target}: {count} of {len(trials)}"
+        print(words, end="", file=sys.stderr)
+    print(file=sys.stderr)
     return alive
 
 
@@ -194,16 +156,11 @@ def main() -> None:
     options = parser.parse_args()
 
     def chosen(trials: Iterable[Trial]) -> list[Trial]:
-        found = [*trials]
-        files = {
-            t.file for t in found if t.change and options.only in str(t)
-        }
-        return [
-            trial
-            for trial in found
-            if trial.file in files
-            and (not trial.change or options.only in str(trial))
+        found = [
+            t for t in trials if not t.change or options.only in str(t)
         ]
+        files = {trial.file for trial in found if trial.change}
+        return [trial for trial in found if trial.file in files]
 
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -216,29 +173,26 @@ def main() -> None:
                 ("check", "test"): chosen(solutions(Path(folder))),
                 ("page",): chosen(pages(options.share or 1.0)),
             }
-        alive = [
-            trial
-            for targets, trials in groups.items()
-            for trial in try_all(sandbox, targets, trials)
-        ]
+        alive = []
+        for targets, trials in groups.items():
+            left = trials
+            for target in targets:
+                left = survivors(sandbox, target, left)
+            alive += [trial for trial in left if trial.change]
     explained = tomllib.loads(EXPLAINED.read_text("utf-8"))
-    tried = Counter(
-        trial.file
-        for trials in groups.values()
-        for trial in trials
-        if trial.change
-    )
+    tried = [t for trials in groups.values() for t in trials if t.change]
+    counts = Counter(trial.file for trial in tried)
     left = Counter(trial.file for trial in alive)
-    for name, count in tried.items():
+    for name, count in counts.items():
         print(f"{name:32} {count - left[name]:>5} of {count:>5} caught")
     for trial in alive:
         why = explained.get(str(trial), "not explained")
         print(f"survived: {trial}\n    {why}")
-    caught = 1 - len(alive) / max(1, tried.total())
-    print(f"{caught:.1%} of {tried.total()} caught.")
+    share = 1 - len(alive) / max(1, len(tried))
+    print(f"{share:.1%} of {len(tried)} caught.")
     unexplained = any(str(trial) not in explained for trial in alive)
     # Of a few, those that are explained may be many.
-    too_few = caught < ENOUGH and not options.only and not options.share
+    too_few = share < ENOUGH and not options.only and not options.share
     sys.exit(not options.package and (unexplained or too_few))
 
 

@@ -1,10 +1,8 @@
 """Change a program in one place, as a slip of the hand would."""
 
 import ast
-import copy
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 AXES = {"model": "data", "data": "model"}
 OPPOSITE = {
@@ -38,50 +36,46 @@ EXAMPLES = (
 )
 # How exact an assertion is, is no part of what it says.
 EXACTNESS = ("atol", "rel_tol", "rtol")
+SPECS = ("P", "PartitionSpec")
 WORDS = (ast.JoinedStr, ast.Raise, ast.Assert)
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A program that was changed.
-
-    Attributes:
-        line: Where, counted from the program's first line.
-        change: What, in words.
-        source: The program.
-    """
-
-    line: int
-    change: str
-    source: str
-
-
-def mutants(source: str) -> Iterator[Mutant]:
-    """Make all mutants of a program."""
+def mutants(source: str) -> Iterator[tuple[str, str]]:
+    """Give each mutant of a program: what was changed, and the program."""
+    lines = source.splitlines()
     tree = ast.parse(source)
-    _note_parents(tree)
-    for number, node in enumerate(ast.walk(tree)):
-        for change, new in _changes(node):
-            mutated = copy.deepcopy(tree)
-            _replace(mutated, number, new)
-            yield Mutant(
-                getattr(node, "lineno", 0),
-                change,
-                ast.unparse(ast.fix_missing_locations(mutated)),
-            )
+    nodes = [*ast.walk(tree)]
+    for node in nodes:
+        for child in ast.iter_child_nodes(node):
+            child.parent = node
+    for node in nodes:
+        for new in _changes(node):
+            first = ast.unparse(node).splitlines()[0]
+            change = f"{first} -> {ast.unparse(new)}"
+            if isinstance(new, ast.Pass):
+                change = f"without: {first}"
+            new.parent = node.parent
+            _put(new, node)
+            text = ast.unparse(ast.fix_missing_locations(tree))
+            _put(node, new)
+            line = lines[getattr(node, "lineno", 1) - 1].strip()
+            yield f"{line}: {change}", text
 
 
-def some(source: str, share: float) -> list[Mutant]:
-    """Make a share of the mutants, the same ones each time."""
+def some(source: str, share: float) -> list[tuple[str, str]]:
+    """Give a share of the mutants, the same ones each time."""
     found = list(mutants(source))
     count = min(len(found), max(1, round(len(found) * share)))
     return random.Random(source).sample(found, count)
 
 
-def _note_parents(tree: ast.AST) -> None:
-    for node in ast.walk(tree):
-        for child in ast.iter_child_nodes(node):
-            child.parent = node
+def _put(new: ast.AST, old: ast.AST) -> None:
+    """Put a node in the place of another."""
+    for name, value in ast.iter_fields(old.parent):
+        if value is old:
+            setattr(old.parent, name, new)
+        elif isinstance(value, list):
+            value[:] = [new if each is old else each for each in value]
 
 
 def _inside(node: ast.AST, kinds: tuple[type, ...]) -> bool:
@@ -111,70 +105,44 @@ def _may_differ(node: ast.AST) -> bool:
     return False
 
 
-def _replace(tree: ast.AST, number: int, new: ast.AST) -> None:
-    """Put a node in the place of the one of that number."""
-    for count, node in enumerate(ast.walk(tree)):
-        if count == number:
-            for name, value in ast.iter_fields(node.parent):
-                if value is node:
-                    setattr(node.parent, name, new)
-                elif isinstance(value, list) and node in value:
-                    value[value.index(node)] = new
-            return
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+def _changes(node: ast.AST) -> Iterator[ast.AST]:
     """Give each other node that may stand in the place of one."""
+    asserted = _inside(node, (ast.Assert,))
     match node:
         case ast.Constant(value=str(value)) if value in AXES:
-            yield f"{value!r} -> {AXES[value]!r}", ast.Constant(AXES[value])
+            yield ast.Constant(AXES[value])
         case ast.Constant(value=bool(value)) if not _inside(node, WORDS):
-            yield f"{value} -> {not value}", ast.Constant(not value)
+            yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)) if (
             not isinstance(value, bool)
             and not _inside(node, (ast.JoinedStr, ast.Raise))
             and not _may_differ(node)
         ):
-            yield f"{value} -> {value + 1}", ast.Constant(value + 1)
-        case ast.Call(args=[*args]) if _name(node) in (
-            "P",
-            "PartitionSpec",
-        ):
-            turned = args[::-1]
-            if [*map(ast.dump, turned)] == [*map(ast.dump, args)]:
+            yield ast.Constant(value + 1)
+        case ast.Call(args=[_, *_]) if _name(node) in SPECS:
+            turned = node.args[::-1]
+            if [*map(ast.dump, turned)] == [*map(ast.dump, node.args)]:
                 turned = turned[1:]
-            if len(args) > 0:
-                new = ast.Call(node.func, turned, node.keywords)
-                yield f"{ast.unparse(node)} -> {ast.unparse(new)}", new
-        case ast.Compare(ops=[operator]) if type(operator) in OPPOSITE:
-            if not _inside(node, (ast.Assert,)):
-                other = OPPOSITE[type(operator)]()
-                new = ast.Compare(node.left, [other], node.comparators)
-                yield f"{ast.unparse(node)} -> {ast.unparse(new)}", new
-        case ast.BoolOp(op=operator, values=values) if not _inside(
-            node, (ast.Assert,)
-        ):
-            new = ast.BoolOp(OPPOSITE[type(operator)](), values)
-            yield f"{ast.unparse(node)} -> {ast.unparse(new)}", new
+            yield ast.Call(node.func, turned, node.keywords)
+        case ast.Compare(ops=[operator]) if not asserted:
+            other = OPPOSITE[type(operator)]()
+            yield ast.Compare(node.left, [other], node.comparators)
+        case ast.BoolOp(op=operator) if not asserted:
+            yield ast.BoolOp(OPPOSITE[type(operator)](), node.values)
         case ast.BinOp(op=operator) if type(operator) in OPPOSITE:
-            new = ast.BinOp(
-                node.left, OPPOSITE[type(operator)](), node.right
-            )
-            yield f"{ast.unparse(node)} -> {ast.unparse(new)}", new
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            other = OPPOSITE[type(operator)]()
+            yield ast.BinOp(node.left, other, node.right)
+        case ast.UnaryOp(op=ast.Not()):
             if not isinstance(node.parent, ast.Assert):
-                yield f"{ast.unparse(node)} -> without not", operand
-        case ast.Assert(test=test):
-            new = ast.Assert(ast.UnaryOp(ast.Not(), test), None)
-            yield f"not: {ast.unparse(test)}", new
+                yield node.operand
+        case ast.Assert():
+            yield ast.Assert(ast.UnaryOp(ast.Not(), node.test), None)
         case ast.Call(args=[got, _, *more]) if "assert_" in _name(node):
             call = [got, ast.Constant(None), *more]
-            new = ast.Call(node.func, call, node.keywords)
-            yield f"without the right side: {ast.unparse(node)}", new
+            yield ast.Call(node.func, call, node.keywords)
         case ast.Assign() | ast.AugAssign() | ast.Return() | ast.Expr():
             if not _only_shows(node):
-                first = ast.unparse(node).splitlines()[0]
-                yield f"without: {first}", ast.Pass()
+                yield ast.Pass()
 
 
 def _only_shows(node: ast.stmt) -> bool:

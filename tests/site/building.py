@@ -1,6 +1,5 @@
 """Small books, built here without a kernel, or by nox as people do."""
 
-import gc
 import io
 import os
 import shutil
@@ -11,7 +10,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode, v4
 from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
@@ -32,7 +30,8 @@ FRONT = """\
 ---
 file_format: mystnb
 kernelspec: {name: python3, display_name: Python 3, language: python}
-mystnb: {execution_timeout: 10}
+mystnb: {execution_timeout: 20}
+summary: A page about nothing.
 ---
 
 # Title
@@ -48,7 +47,6 @@ GOOD = FRONT + cell(
     "import flax, jax\n"
     "print(f'jax {jax.__version__}, flax {flax.__version__}, 8 devices')"
 )
-
 # What shardbook_site.pages fixes, which it warns of where there is none.
 FRONT_PAGE = """
 | | two |
@@ -61,15 +59,11 @@ assert True
 ```
 
 ```{toctree}
-part
+reference/part
 CONTENTS
 ```
 """
-PART = """
-```{toctree}
-leaf
-```
-"""
+PART = "# Part\n\n```{toctree}\nleaf\n```\n"
 
 
 def write_book(folder: Path, pages: dict[str, str]) -> None:
@@ -81,10 +75,17 @@ def write_book(folder: Path, pages: dict[str, str]) -> None:
             shutil.copytree(source, target, dirs_exist_ok=True)
         else:
             shutil.copyfile(source, target)
-    front = GOOD + FRONT_PAGE.replace("CONTENTS", "\n".join(pages))
-    book = {"index": front, "part": GOOD + PART, "leaf": GOOD, **pages}
+    book = {
+        "index": GOOD + FRONT_PAGE.replace("CONTENTS", "\n".join(pages)),
+        # The reference has nothing to run.
+        "reference/part": PART,
+        "reference/leaf": "# Leaf\n",
+        **pages,
+    }
     for name, text in book.items():
-        (folder / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
+        path = folder / "docs" / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def start_docs(
@@ -126,19 +127,9 @@ def execute_here(notebook: NotebookNode, **options: Any) -> None:
     names: dict[str, Any] = {}
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for number, code in enumerate(cells, 1):
-        with redirect_stdout(io.StringIO()) as printed:
-            try:
-                exec(code.source, names)
-            except Exception as error:
-                message = {
-                    "ename": type(error).__name__,
-                    "evalue": str(error),
-                    "traceback": [],
-                }
-                raise CellExecutionError.from_cell_and_msg(
-                    code, message
-                ) from error
         code.execution_count = number
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(code.source, names)
         if text := printed.getvalue():
             code.outputs.append(
                 v4.new_output("stream", name="stdout", text=text)
@@ -152,26 +143,26 @@ def build(folder: Path, pages: dict[str, str]) -> tuple[str, Path]:
     write_book(folder, pages)
     said = io.StringIO()
     nocolor()
-    docs, output = folder / "docs", folder / "out" / "html"
-    with (
-        patch_docutils(folder),
-        docutils_namespace(),
-        warnings.catch_warnings(),
-    ):
-        # Of other packages; setup() has those of shardbook_site raise.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        app = Sphinx(
-            docs,
-            folder,
-            output,
-            folder / "out" / "doctrees",
-            "html",
-            confoverrides={"nitpicky": True},
-            status=None,
-            warning=said,
-        )
-        # The process that runs the tests goes on for long.
-        gc.enable()
-        app.build()
-    return said.getvalue(), output
+    for builder in ("html", "markdown"):
+        with (
+            patch_docutils(folder),
+            docutils_namespace(),
+            warnings.catch_warnings(),
+        ):
+            # Of other packages.
+            for kind in (DeprecationWarning, PendingDeprecationWarning):
+                warnings.simplefilter("ignore", kind)
+                warnings.filterwarnings(
+                    "error", category=kind, module="shardbook_site"
+                )
+            Sphinx(
+                folder / "docs",
+                folder,
+                folder / "html",
+                folder / "doctrees",
+                builder,
+                confoverrides={"nitpicky": True},
+                status=None,
+                warning=said,
+            ).build()
+    return said.getvalue(), folder / "html"

@@ -1,7 +1,8 @@
-"""Build the page of one problem, strictly, and execute no other page.
+"""Build one page, strictly, and execute no other.
 
 "nox -s problem -- NAME" runs this. The other pages are built too, so that
-links to them and terms of the glossary are found.
+links to them and terms of the glossary are found. A page that is not of a
+problem is named by its path in docs/, such as first_look.
 """
 
 import sys
@@ -19,15 +20,18 @@ DOCS = ROOT / "docs"
 
 
 def main(name: str) -> int:
-    """Build the page of a problem; return the exit status."""
-    page = DOCS / "problems" / f"{name}.md"
+    """Build a page; return the exit status."""
+    paths = (DOCS / "problems" / f"{name}.md", DOCS / f"{name}.md")
+    pages = [path for path in paths if path.exists()]
+    if not pages:
+        sys.exit(f"There is no {name}.md in {paths[0].parent} or {DOCS}")
     others = [
         f"docs/{path.relative_to(DOCS)}"
         for path in executed_pages(DOCS)
-        if path != page
+        if path not in pages
     ]
     nocolor()
-    # Of other packages; shardbook_site has its own raised.
+    # Of other packages.
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.simplefilter("ignore", PendingDeprecationWarning)
     with TemporaryDirectory() as folder:

@@ -1,9 +1,10 @@
-"""What the site says of its address, where the build knows it."""
+"""What the site says of its addresses, where the build knows them."""
 
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from building import GOOD
 from conftest import Build
@@ -11,6 +12,13 @@ from conftest import Build
 from shardbook_site import link_repository
 
 ADDRESS = "https://book.example/en/latest/"
+KNOWN = {
+    "READTHEDOCS_CANONICAL_URL": ADDRESS,
+    "READTHEDOCS_GIT_CLONE_URL": "https://github.com/me/book.git",
+    "SHARDBOOK_NOTEBOOKS_BRANCH": "notebooks",
+}
+PAGE = GOOD + "\nA [link](reference/leaf.md).\n\n```{install}\n```\n"
+INSTALL = "pip install git+https://github.com/me/book"
 
 
 @pytest.fixture(scope="module", params=["", ADDRESS])
@@ -18,24 +26,23 @@ def book(
     request: pytest.FixtureRequest, build_here: Build
 ) -> tuple[str, Path]:
     """An address, or none, and a small book that is built for it."""
-    summary = "summary: A page about nothing.\n---\n\n"
-    page = GOOD.replace("---\n\n", summary, 1)
-    warnings, output = build_here(
-        {"page": page}, READTHEDOCS_CANONICAL_URL=request.param
-    )
+    environment = KNOWN if request.param else dict.fromkeys(KNOWN, "")
+    warnings, output = build_here({"page": PAGE}, **environment)
     assert warnings == ""
     return request.param, output
 
 
-def test_the_sitemap_lists_the_pages(book: tuple[str, Path]) -> None:
-    """The sitemap has the address of each page."""
+def test_the_lists_of_pages(book: tuple[str, Path]) -> None:
+    """The sitemap and llms.txt have the address of each page."""
     address, output = book
     sitemap = (output / "sitemap.xml").read_text("utf-8")
+    names = ("index", "page", "reference/leaf", "reference/part")
 
     assert re.findall(r"<loc>(.*?)</loc>", sitemap) == [
-        f"{address}{name}.html"
-        for name in ("index", "leaf", "page", "part")
+        f"{address}{name}.html" for name in names
     ]
+    listed = (output / "llms.txt").read_text("utf-8")
+    assert f"({address}page.md): A page about nothing." in listed
 
 
 def test_the_card_describes_the_page(book: tuple[str, Path]) -> None:
@@ -64,9 +71,38 @@ def test_the_404_page_stands_anywhere(book: tuple[str, Path]) -> None:
     links = re.findall(r'(?:href|src|action)="([^"]*)"', page)
 
     assert f"{root}search.html" in links
-    assert f"{root}index.html" in links
     for link in links:
         assert link.startswith(("#", root, "https://")), link
+
+
+def test_what_a_repository_is_good_for(book: tuple[str, Path]) -> None:
+    """A page offers to edit it, to write an issue, Colab and pip."""
+    address, output = book
+    page = (output / "page.html").read_text("utf-8")
+    words = re.sub("<[^>]*>", "", page)
+    for part in (
+        "https://github.com/me/book/edit/main/docs/page.md",
+        "https://github.com/me/book/issues/new",
+        "https://colab.research.google.com/github/me/book/blob/notebooks/"
+        "page.ipynb",
+    ):
+        assert (part in page) == bool(address), part
+
+    assert (INSTALL in words) == bool(address)
+    assert ("in a clone of the repository" in words) != bool(address)
+
+
+def test_a_notebook_runs_and_leads_anywhere(book: tuple[str, Path]) -> None:
+    """It installs the package, or says how, and links to the site."""
+    address, output = book
+    notebook = nbformat.read(output / "_sources" / "page.ipynb", 4)
+    first, install, *_, last = (cell.source for cell in notebook.cells)
+    link = f"[link]({address}reference/leaf.html)" if address else "link"
+
+    assert first == "# Title"
+    assert last.startswith(f"A {link}.")
+    assert (f"    %{INSTALL}" in install) == bool(address)
+    assert ("raise ImportError" in install) != bool(address)
 
 
 @pytest.mark.parametrize(
@@ -74,20 +110,17 @@ def test_the_404_page_stands_anywhere(book: tuple[str, Path]) -> None:
     [
         ("https://github.com/me/book.git", "https://github.com/me/book"),
         ("https://gitlab.com/me/book/", "https://gitlab.com/me/book"),
-        ("", None),
         ("git@github.com:me/book.git", None),
-        ("https://example.org/me/book", None),
-        ("https://github.com/me", None),
         ("https://user:secret@github.com/me/book", None),
     ],
 )
 def test_a_repository_is_linked_where_the_theme_can(
-    monkeypatch: pytest.MonkeyPatch, address: str, found: str | None
+    address: str, found: str | None
 ) -> None:
     """link_repository takes the addresses that the theme can link to."""
-    monkeypatch.setenv("READTHEDOCS_GIT_CLONE_URL", address)
-    monkeypatch.setenv("READTHEDOCS_GIT_IDENTIFIER", "v1")
-    config = SimpleNamespace(html_theme_options={})
+    config = SimpleNamespace(
+        repository=address, notebooks_branch="", html_theme_options={}
+    )
     link_repository(None, config)
 
     assert config.html_theme_options.get("repository_url") == found

@@ -1,9 +1,7 @@
 """The first use of a term on a page leads to the glossary."""
 
 import re
-from pathlib import Path
 
-import pytest
 from building import GOOD, cell
 from conftest import Build
 
@@ -48,42 +46,32 @@ LINK = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def book(build_here: Build) -> Path:
-    """Build pages with terms of a glossary."""
-    warnings, output = build_here(
-        {
-            "glossary": GOOD + GLOSSARY,
-            "page": GOOD + PAGE,
-            "other": GOOD + "\nA tree again.\n" + cell("print('a tree')"),
-            "question": GOOD + PREDICTION + cell("print('A tree')"),
-        }
-    )
-    assert warnings == ""
-    return output
-
-
-@pytest.mark.parametrize(
-    ("page", "links"),
-    [
-        (
-            "page",
-            [
-                ("glossary.html#term-tree", "Trees"),
-                ("glossary.html#term-tree-mode", "tree mode"),
-                ("glossary.html#term-Variable", "Variable"),
-                ("glossary.html#term-mesh-axis", "mesh axes"),
-            ],
-        ),
-        ("other", [("glossary.html#term-tree", "tree")]),
-        ("glossary", []),
-        ("question", []),
+PAGES = {
+    "glossary": GLOSSARY,
+    "page": PAGE,
+    "other": "\nA tree again.\n" + cell("print('a tree')"),
+    "question": PREDICTION + cell("print('A tree')"),
+}
+FOUND = {
+    "page": [
+        ("glossary.html#term-tree", "Trees"),
+        ("glossary.html#term-tree-mode", "tree mode"),
+        ("glossary.html#term-Variable", "Variable"),
+        ("glossary.html#term-mesh-axis", "mesh axes"),
     ],
-)
-def test_the_first_use_is_linked(
-    book: Path, page: str, links: list[tuple[str, str]]
-) -> None:
-    """A term is linked once on a page, in running text, in each form."""
-    html = (book / f"{page}.html").read_text("utf-8")
+    "other": [("glossary.html#term-tree", "tree")],
+    "glossary": [],
+    "question": [],
+}
 
-    assert LINK.findall(html) == links
+
+def test_the_first_use_is_linked(build_here: Build) -> None:
+    """A term is linked once on a page, in running text, in each form."""
+    warnings, output = build_here(
+        {name: GOOD + text for name, text in PAGES.items()}
+    )
+
+    assert warnings == ""
+    for name, links in FOUND.items():
+        html = (output / f"{name}.html").read_text("utf-8")
+        assert LINK.findall(html) == links, name

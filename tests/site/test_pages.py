@@ -7,47 +7,41 @@ import tinycss2
 
 from shardbook_site import pages
 
-
-def used(css: str) -> str:
-    """Return what is left of a style sheet for a page with "here"."""
-    return "".join(pages.used(tinycss2.parse_stylesheet(css), {"here"}))
+KEPT = """
+p{color:red}
+.here{color:red}
+.here:not(.gone,:is(.gone)){color:red}
+.gone,.here{color:red}
+:is(.gone,p){color:red}
+@media print{.here{color:red}}
+@keyframes k{from{top:0}50%{top:1px}}
+:root{--icon:url("data:image/svg+xml;{.gone}")}
+.here{.here &{color:red}}
+/*! license */
+"""
+DROPPED = """
+.gone{color:red}
+.here .gone{color:red}
+#gone.here{color:red}
+@media print{.gone{color:red}}
+@font-face{font-family:F;src:url(f.woff2)}
+@charset "utf-8";
+/* why */
+"""
 
 
 @pytest.mark.parametrize(
-    "rule",
+    ("rule", "kept"),
     [
-        "p{color:red}",
-        ".here{color:red}",
-        ".here:not(.gone,:is(.gone)){color:red}",
-        ".gone,.here{color:red}",
-        ":is(.gone,p){color:red}",
-        "@media print{.here{color:red}}",
-        "@keyframes k{from{top:0}50%{top:1px}}",
-        ':root{--icon:url("data:image/svg+xml;{.gone}")}',
-        ".here{.here &{color:red}}",
-        "/*! license */",
+        *((rule, rule) for rule in KEPT.strip().split("\n")),
+        *((rule, "") for rule in DROPPED.strip().split("\n")),
     ],
 )
-def test_what_may_apply_is_kept(rule: str) -> None:
+def test_rules_that_cannot_apply_are_dropped(rule: str, kept: str) -> None:
     """used() keeps a rule whose classes and ids are on some page."""
-    assert used(rule) == rule
+    rules = tinycss2.parse_stylesheet(rule)
 
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        ".gone{color:red}",
-        ".here .gone{color:red}",
-        "#gone.here{color:red}",
-        "@media print{.gone{color:red}}",
-        "@font-face{font-family:F;src:url(f.woff2)}",
-        '@charset "utf-8";',
-        "/* why */",
-    ],
-)
-def test_what_cannot_apply_is_dropped(rule: str) -> None:
-    """used() drops a rule that asks for what no page has."""
-    assert used(rule) == ""
+    assert "".join(pages.used(rules, {"here"})) == kept
 
 
 def test_style_sheets_are_joined(tmp_path: Path) -> None:
@@ -62,24 +56,9 @@ def test_style_sheets_are_joined(tmp_path: Path) -> None:
         Path("y/z.html"): f'{link.format("../", "a")}<p class="c"></p>',
     }
     pages.link_one_stylesheet(tmp_path, book)
-    style = (tmp_path / "book.css").read_text()
-
-    assert style == '.a{content:""}.c{top:0}'
     first, second = book.values()
+
+    assert (tmp_path / "book.css").read_text() == '.a{content:""}.c{top:0}'
     assert first.count("<link") == second.count("<link") == 1
     assert 'href="_static/book.css?v=' in first
     assert 'href="../_static/book.css?v=' in second
-
-
-def test_a_fix_without_a_page_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """fix_accessibility warns of a pattern that no page has."""
-    said: list[tuple[str, ...]] = []
-    monkeypatch.setattr(pages.LOGGER, "warning", lambda *a: said.append(a))
-    monkeypatch.setattr(pages, "FIXES", {"<b>": "<i>", "<u>": "<i>"})
-    book = {Path("page.html"): "<b>"}
-    pages.fix_accessibility(tmp_path, book)
-
-    assert book == {Path("page.html"): "<i>"}
-    assert [words[1] for words in said] == ["<u>"]
