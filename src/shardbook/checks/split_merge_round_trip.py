@@ -92,7 +92,7 @@ def numbers(check: str, cases: Sequence[Case | str]) -> list[Check]:
     why = (
         "the first number is not the sum of what the model returns for x",
         "the second number is not the sum of what the merged model returns",
-        "the third number is not the largest absolute difference, by entry",
+        "the third number is not max(abs(first output - second output))",
     )
     return [
         same(check, cases, measures.entry(index), each)
@@ -107,7 +107,7 @@ CHECKS = (
         "structure",
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
-        "use nnx.split and nnx.merge: a copy or a second model is not both",
+        "no Linear went through nnx.split and nnx.merge: copies do not count",
         "The API",
     ),
     *numbers("structure", SPOILED),
