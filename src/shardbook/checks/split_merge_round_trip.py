@@ -107,7 +107,7 @@ CHECKS = (
         "structure",
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
-        "no Linear went through nnx.split and nnx.merge: copies do not count",
+        "no model went through both nnx.split and nnx.merge",
         "The API",
     ),
     *numbers("structure", SPOILED),
