@@ -35,7 +35,7 @@ def spoiled() -> Iterator[set[str]]:
             return
         noted.add("split" if function in SPLITS else "merge")
         for _, node in nnx.iter_graph(result):
-            if isinstance(node, nnx.Linear) and node.use_bias:
+            if isinstance(node, nnx.Linear) and node.bias is not None:
                 node.bias = nnx.Param((-3.0) ** jnp.arange(node.bias.size))
 
     def kernel(key: Any, shape: tuple[int, ...], *_: Any) -> jax.Array:
