@@ -144,4 +144,4 @@ ERRORS = (
     ("require replication", "A replicated Variable with different values"),
     ("^AssertionError|rng value|Shapes must", "Problem"),
 )
-DEPRECATED = "Sources"
+DEPRECATED = "The API"
