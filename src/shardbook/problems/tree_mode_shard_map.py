@@ -1,4 +1,4 @@
-"""Call a Module on each device's shard, and keep what it writes."""
+"""Call a Module on each device's shards, and keep what it writes."""
 
 import math
 
@@ -10,8 +10,6 @@ from jax.sharding import AxisType, PartitionSpec as P
 
 class TPLinear(nnx.Module):
     """A Linear that records its calls, its columns and their sums.
-
-    ``step`` is written for one device, which holds a shard of the columns.
 
     Args:
         in_dim: Inputs.
@@ -29,14 +27,10 @@ class TPLinear(nnx.Module):
         self.n_python = 0
 
     def step(self, x: jax.Array) -> jax.Array:
-        """Compute this device's columns of the output, and record them.
+        """Return one device's columns of the output, and record them.
 
         Args:
-            x: Input, ``(batch, in_dim)``, replicated.
-
-        Returns:
-            The columns of the output that this device's shard of the
-            kernel gives, ``(batch, columns)``, float32.
+            x: Input, ``(batch, in_dim)``, replicated: ``P()``.
         """
         y = self.linear(x)
         columns = jnp.float32(self.linear.kernel.shape[1])
@@ -52,12 +46,9 @@ class TPLinear(nnx.Module):
 def tree_mode_shard_map(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the output and the state after two sharded steps.
+    """Return the output and the state after two calls in tree mode.
 
-    ``step`` of a :class:`TPLinear` of ``x.shape[-1]`` inputs and
-    ``features`` outputs is called twice on ``x``, under
-    ``nnx.shard_map(graph=False)``. The columns of kernel, bias and
-    ``colsum`` are sharded over the mesh axis ``"model"``, which has
+    The columns of kernel, bias and ``colsum`` are sharded over
     ``gcd(features, jax.device_count())`` devices.
 
     Args:
@@ -67,8 +58,8 @@ def tree_mode_shard_map(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        A float32 array, ``(7,)``, with the sum of the second step's output
-        ``y``, which is sharded as ``P(None, "model")``; ``y[0, -1]``; the
+        A float32 array, ``(7,)``: ``y.sum()``, where ``y`` is the output of
+        the second call, sharded as ``P(None, "model")``; ``y[0, -1]``; the
         sum of ``colsum``; ``calls``; ``cols``; ``n_python``; and 1 if the
         model has an attribute ``last``, 0 if not. The last four values are
         2, ``features``, 0 and 0.
@@ -90,7 +81,7 @@ def tree_mode_shard_map(
         (len(devices),), ("model",), (AxisType.Auto,), devices=devices
     )
     model = TPLinear(x.shape[-1], features, rngs=nnx.Rngs(seed))
-    specs = jax.tree_util.tree_map_with_path(
+    specs = jax.tree.map_with_path(
         pick_spec,
         model,
         is_leaf=lambda node: isinstance(node, nnx.Variable),
@@ -121,20 +112,11 @@ def pick_spec(
     path: tuple[jax.tree_util.KeyEntry, ...],
     variable: nnx.Variable[jax.Array],
 ) -> P:
-    """Return the spec of one of TPLinear's Variables.
-
-    Args:
-        path: Where the Variable is in the Module, as
-            :func:`jax.tree_util.tree_map_with_path` gives it.
-        variable: The Variable; only its path is used.
-
-    Returns:
-        ``P(None, "model")`` for the kernel, ``P("model")`` for the bias
-        and ``colsum``, and ``P()``, replicated, for the rest.
-    """
+    """Return the spec of a Variable of TPLinear, by its path."""
     specs = {
-        ".linear.kernel": P(None, "model"),
-        ".linear.bias": P("model"),
-        ".colsum": P("model"),
+        "linear.kernel": P(None, "model"),
+        "linear.bias": P("model"),
+        "colsum": P("model"),
     }
-    return specs.get(jax.tree_util.keystr(path), P())
+    name = jax.tree_util.keystr(path, simple=True, separator=".")
+    return specs.get(name, P())
