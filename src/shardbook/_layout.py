@@ -343,8 +343,8 @@ class TreeLayout(Sequence[LeafLayout]):
             The layout itself.
 
         Raises:
-            LayoutMismatch: If they differ, with each path that does. It is
-                an AssertionError.
+            shardbook.LayoutMismatch: If they differ, with each path that
+                does. It is an AssertionError.
             FileNotFoundError: If there is no such file.
             ValueError: If :meth:`save` did not write it.
 

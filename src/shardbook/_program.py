@@ -91,11 +91,12 @@ class Program:
         memory: The bytes that the program needs on one device.
         arguments: The bytes of each argument on one device, by path as
             :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
-            ``"['x']"``. None if the program was given compiled.
+            ``"['x']"``. None if it is not known: of a program that was
+            given compiled, or has its arguments under other paths.
         transfers: The arguments that have to be copied before the program
             starts, by path. Each has the bytes that all devices together
             are given: its slice on each device that does not hold exactly
-            this slice already. None if the program was given compiled.
+            this slice already. None if it is not known.
         axes: The sizes of the mesh axes, by name. Empty if no mesh is
             known.
         text: The optimized program, in XLA's HLO.
@@ -203,9 +204,9 @@ class Program:
         if transfers is not None:
             if self.transfers is None:
                 raise ValueError(
-                    "transfers are not known of a program that was "
-                    "given compiled: give program() the function and its "
-                    "arguments"
+                    "transfers are not known of this program. Give "
+                    "program() a function and its arguments, Modules and "
+                    "not the states that they were split into"
                 )
             moved = sum(self.transfers.values())
             over += _over("transfers", moved, transfers)
@@ -430,8 +431,11 @@ def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
 
 def _arguments(
     given: Any, lowered: Any, compiled: Any
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Count the bytes of each argument on a device, and of those moved."""
+) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+    """Count the bytes of each argument on a device, and of those moved.
+
+    Both are None if the program has its arguments under other paths.
+    """
     wanted = jax.tree.map(
         # The sharding is None if the program does not use the argument.
         lambda info, sharding: jax.ShapeDtypeStruct(
@@ -445,17 +449,20 @@ def _arguments(
     # Static arguments are given and not wanted, those that
     # nnx.jit_partial has bound are wanted and not given, and come first.
     # So an array is the last that fits of those that are left.
-    left = reversed(_leaves(wanted))
+    left = _leaves(wanted)
     sizes, moves = {}, {}
     for path, leaf in reversed(_leaves(expand_modules(given))):
         if not _is_array(leaf):
             continue
-        place = next(
-            place
-            for its_path, place in left
-            if _names(its_path) == _names(path)
-            and place.shape == leaf.shape
-        )
+        names = _names(path)
+        for index in range(len(left) - 1, -1, -1):
+            its_path, place = left[index]
+            if _names(its_path) == names and place.shape == leaf.shape:
+                del left[index:]
+                break
+        else:
+            # Under other names, as a split state under nnx.jit is.
+            return None, None
         if place.sharding is None:
             continue
         name = jax.tree_util.keystr(path[1:])
@@ -558,7 +565,7 @@ def collectives(
     raises the same errors. It gives how often each kind runs in a call,
     such as ``{"all-reduce": 1}``, and nothing if no device needs another.
     Copying an argument to other devices is no collective: that is in
-    :attr:`Program.transfers`.
+    ``program(...).transfers``.
 
     Example:
         >>> import jax
