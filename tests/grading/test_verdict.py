@@ -59,7 +59,7 @@ def test_a_verdict_names_the_checks_that_could_not_run() -> None:
     assert not verdict.right
     assert "incomplete: no check failed, but" in repr(verdict)
     assert "not run: structure, placement" in repr(verdict)
-    assert "<strong>not run</strong>" in verdict._repr_html_()
+    assert "<strong>not run:</strong>" in verdict._repr_html_()
 
 
 def test_json_has_every_part_of_a_verdict() -> None:

@@ -146,13 +146,27 @@ class Verdict:
         return capture.get().rstrip()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<dt><strong>{html.escape(label)}</strong></dt>"
-            f"<dd><pre>{html.escape(words)}</pre></dd>"
-            for label, words in self._lines()
-            if words or label == self.status
-        )
-        return f'<div class="shardbook-verdict"><dl>{rows}</dl></div>'
+        (status, why), *lines = self._lines()
+        colon = ":" if why else ""
+        parts = [
+            f"<p><strong>{status}{colon}</strong> {html.escape(why)}</p>"
+        ]
+        if self.got or self.expected:
+            heads = "<th>got</th><th>expected</th>"
+            cells = "".join(
+                f"<td><pre>{html.escape(words)}</pre></td>"
+                for words in (self.got, self.expected)
+            )
+            rows = f"<tr>{heads}</tr><tr>{cells}</tr>"
+            parts.append(f"<table>{rows}</table>")
+        for label, words in lines:
+            if words and label not in ("got", "expected"):
+                tag = "pre" if "\n" in words else "span"
+                text = f"<{tag}>{html.escape(words)}</{tag}>"
+                parts.append(f"<div><strong>{label}:</strong> {text}</div>")
+        kind = "right" if self.right else "not-right"
+        names = f"shardbook-verdict shardbook-{kind}"
+        return f'<div class="{names}">{"".join(parts)}</div>'
 
 
 def _labeled(
