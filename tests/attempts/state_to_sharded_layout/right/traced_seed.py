@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
@@ -21,4 +22,4 @@ def layout(seed, x, features):
 
 
 def state_to_sharded_layout(seed, x, features):
-    return layout(int(seed), x, int(features))
+    return layout(np.uint32(seed), x, int(features))
