@@ -95,6 +95,13 @@ def pattern_of(path: str) -> str:
     return ".".join("*" if name.isdecimal() else name for name in names)
 
 
+def common_pattern(paths: Sequence[str]) -> str:
+    """Write paths as one, with ``*`` where their numbers differ."""
+    columns = zip(*(path.split(".") for path in paths), strict=True)
+    names = (set(column) for column in columns)
+    return ".".join(each.pop() if len(each) == 1 else "*" for each in names)
+
+
 def _is_large(leaf: "LeafLayout") -> bool:
     return leaf.bytes_per_device >= LARGE
 

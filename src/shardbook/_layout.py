@@ -17,7 +17,13 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, Sharding
 
-from shardbook._findings import Finding, axes_of, find, pattern_of
+from shardbook._findings import (
+    Finding,
+    axes_of,
+    common_pattern,
+    find,
+    pattern_of,
+)
 from shardbook._layout_files import read_layout, require_same
 from shardbook._layout_tables import html_of, text_of
 
@@ -290,10 +296,10 @@ class TreeLayout(Sequence[LeafLayout]):
             if len(group) == 1
             else replace(
                 group[0],
-                path=pattern,
+                path=common_pattern([leaf.path for leaf in group]),
                 repeats=sum(leaf.repeats for leaf in group),
             )
-            for (pattern, *_), group in groups.items()
+            for group in groups.values()
         )
 
     def findings(self, ignore: Collection[str] = ()) -> tuple[Finding, ...]:

@@ -18,7 +18,7 @@ HEADINGS = (
     "bytes in all",
 )
 # A longer table is rolled up, and what is then longer is summed up.
-ROWS = 40
+ROWS = 24
 FINDINGS = 3
 # From here on, bytes are shown in larger units.
 EXACT = 2**27

@@ -27,7 +27,7 @@ from shardbook._layout import (
     strip_value,
 )
 
-_WIDEST = 60
+_WIDEST = 72
 # How many arguments are shown of those that take the most bytes.
 _SHOWN = 8
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
