@@ -61,7 +61,9 @@ CASES = (
     case("2, normal(1, 3), 1"),
     case("7.0, normal(4, 8), 8.0", "where Linear has no bias", NO_BIAS),
 )
-EXTENDED = case("4.0, normal(4, 8), 8.0", "where Linear has more", extended)
+EXTENDED = case(
+    "4.0, normal(4, 8), 8.0", "where Linear has more leaves", extended
+)
 EXAMPLE = CASES[0].call
 
 
@@ -93,10 +95,10 @@ def specs(seen: Seen) -> dict[str, Any]:
 
 
 def counted(seen: Seen) -> Any:
-    """Give the result, unless it is the size of the tree of specs."""
+    """Give the result, unless it is the number of leaves of the specs."""
     ours = observe(solution(seen.attempt.problem), seen.case).result
     sizes = (None, ours, len(specs(seen)))
-    return "its leaves" if seen.result in sizes else seen.result
+    return "their number" if seen.result in sizes else seen.result
 
 
 CHECKS = (
