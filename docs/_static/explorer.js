@@ -8,6 +8,11 @@ const COLORS = [
   "#bfaeea", "#76d7c4", "#f6a57b", "#d9d671",
 ];
 
+// As shardbook.draw: each slice has a color of its own.
+const colorOf = (number) => COLORS[number] || `hsl(${
+  (number * 137.508 % 360).toFixed(0)} ${55 + number % 3 * 15}% ${
+  82 - number % 4 * 5}%)`;
+
 // Refuse a choice; "jax" is what JAX raises, where it would get so far.
 const fail = (message, jax = "") => {
   throw Object.assign(new Error(message), { jax });
@@ -157,7 +162,7 @@ function slices(regions) {
   });
   parts.forEach((part, number) => {
     part.number = number;
-    part.color = COLORS[number % COLORS.length];
+    part.color = colorOf(number);
   });
   return { parts, holds };
 }

@@ -97,7 +97,7 @@ CHECKS = (
     ),
     structure(
         partial(box, "bias"),
-        "the bias has one axis, so its box has one name",
+        "the box of a bias is an nn.Partitioned with one name",
         agree=lambda found, _: found in ("no box", "Partitioned, names: 1"),
     ),
     structure(drawn, "the kernel is not float32, or not of lecun_normal"),
@@ -123,7 +123,7 @@ ERRORS = (
     ("set a mesh|requires a non-empty mesh", "Specs without a mesh"),
     ("auto mesh context or metadata", "The same names in NNX"),
     ("acts as an assert", "A mesh with Explicit axes"),
-    ("must be a `NamedSharding`", "Parameters from before the mesh"),
+    ("must be a `NamedSharding`", "Parameters that are not on the mesh"),
     ("seed must be an integer|integer type|int32", "Problem"),
 )
 DEPRECATED = "Sources"
