@@ -57,6 +57,10 @@ class _Part:
     devices: tuple[int, ...]
 
 
+def _named(leaf: LeafLayout) -> str:
+    return f"the array at {leaf.path!r}" if leaf.path else "the array"
+
+
 def _ranges(ids: Sequence[int]) -> str:
     """Write ``0 1 2 3 6`` as ``0-3 6``."""
     runs: list[list[int]] = []
@@ -80,11 +84,11 @@ class _Placed:
     def __init__(self, leaf: LeafLayout) -> None:
         if leaf.deleted:
             raise ValueError(
-                f"the array at {leaf.path!r} was deleted: it has no layout"
+                f"{_named(leaf)} was deleted: it has no layout"
             )
         if leaf.sharding is None or leaf.shard_shape is None:
             raise ValueError(
-                f"the array at {leaf.path!r} is on no device: place it "
+                f"{_named(leaf)} is on no device: place it "
                 "with jax.device_put, or give an abstract array a sharding"
             )
         self.leaf = leaf
@@ -342,6 +346,7 @@ class Drawing:
 
     def __repr__(self) -> str:
         lines = [array.describe() for array in self._arrays]
+        lines = lines or ["no arrays"]
         return "\n".join([*lines, *filter(None, [self._rest])])
 
     def _repr_html_(self) -> str:

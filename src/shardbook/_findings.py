@@ -23,8 +23,10 @@ class Finding:
     Attributes:
         rule: The name of the rule that found it.
         path: The array.
-        bytes: What it costs: the bytes that a device holds, or lacks, more
-            than it would if the array were laid out like the others.
+        bytes: What is at stake on one device: for ``replicated``,
+            ``other_axes`` and ``optimizer_state`` the difference from the
+            layout that was expected, for ``largest_axis`` and
+            ``one_device`` the bytes of the array.
         why: What looks wrong, in words.
     """
 
@@ -47,6 +49,8 @@ def find(
     leaves: Leaves, ignore: Collection[str] = ()
 ) -> tuple[Finding, ...]:
     """Apply all rules but those to ignore; the costliest comes first."""
+    if isinstance(ignore, str):
+        ignore = (ignore,)
     if unknown := set(ignore) - RULES.keys():
         raise ValueError(
             f"Unknown rule {sorted(unknown)[0]!r}. The rules are: "
@@ -150,15 +154,17 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
         # Half of them, and no one knows which half is right.
         if 2 * count <= counts.total():
             continue
-        spec = next(x.spec for x in alike if axes_of(x) == usual)
+        model = next(x for x in alike if axes_of(x) == usual)
         for leaf in alike:
-            if axes_of(leaf) != usual:
+            # What is replicated alone, the rule of that name tells.
+            if axes_of(leaf) != usual and _parts(leaf) > 1:
                 yield Finding(
                     "other_axes",
                     leaf.path,
-                    leaf.bytes_per_device,
+                    leaf.repeats
+                    * abs(leaf.bytes_per_device - model.bytes_per_device),
                     f"{leaf.spec}, while {count} of {counts.total()} at "
-                    f"{pattern} are {spec}",
+                    f"{pattern} are {model.spec}",
                 )
 
 
@@ -183,7 +189,7 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
             yield Finding(
                 "largest_axis",
                 leaf.path,
-                leaf.bytes_per_device,
+                leaf.bytes_per_device * leaf.repeats,
                 f"{leaf.spec} shards the axis of {leaf.shape[small]:,}, "
                 f"and leaves the one of {leaf.shape[large]:,} whole",
             )
@@ -212,7 +218,8 @@ def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
                 yield Finding(
                     "optimizer_state",
                     leaf.path,
-                    abs(leaf.bytes_per_device - param.bytes_per_device),
+                    leaf.repeats
+                    * abs(leaf.bytes_per_device - param.bytes_per_device),
                     f"{leaf.spec}, while {param.path} is {param.spec}",
                 )
 
@@ -227,13 +234,13 @@ def one_device(leaves: Leaves) -> Iterator[Finding]:
     if max(sizes, default=1) == 1:
         return
     for leaf in leaves:
-        if isinstance(leaf.sharding, SingleDeviceSharding):
+        if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
             yield Finding(
                 "one_device",
                 leaf.path,
-                leaf.bytes_per_device,
-                f"on one device, while others are on {max(sizes)}: it is "
-                "copied to them at each call",
+                leaf.bytes_per_device * leaf.repeats,
+                f"on one device, while others are on {max(sizes)}: a call "
+                "with both has to copy it",
             )
 
 

@@ -2,11 +2,11 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import count
 from os import PathLike
@@ -102,7 +102,10 @@ class LeafLayout:
 
     @property
     def type(self) -> str:
-        """Dtype and shape, as :func:`jax.typeof` prints them."""
+        """Dtype and shape, as :func:`jax.typeof` prints an array's.
+
+        Those of a number are as NumPy has them.
+        """
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
     @property
@@ -205,8 +208,12 @@ class TreeLayout(Sequence[LeafLayout]):
         if isinstance(index, slice):
             return TreeLayout(self._leaves[index])
         if isinstance(index, str):
-            (leaf,) = (each for each in self.select(index))
-            return leaf
+            found = self.select(index)
+            if len(found) > 1:
+                raise KeyError(
+                    f"{len(found)} arrays match {index!r}: use select()"
+                )
+            return found[0]
         return self._leaves[index]
 
     def __len__(self) -> int:
@@ -257,7 +264,9 @@ class TreeLayout(Sequence[LeafLayout]):
         Raises:
             KeyError: If there is none.
         """
-        found = [each for each in self if fnmatchcase(each.path, pattern)]
+        parts = map(re.escape, pattern.split("*"))
+        matches = re.compile(".*".join(parts), re.DOTALL).fullmatch
+        found = [each for each in self if matches(each.path)]
         if not found:
             near = get_close_matches(pattern, [x.path for x in self], n=3)
             some = near or [each.path for each in self[:3]]
@@ -331,8 +340,12 @@ class TreeLayout(Sequence[LeafLayout]):
             FileExistsError: If there is one. Delete it first.
         """
         text = json.dumps(self.to_dict(), indent=1)
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+        try:
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+        except FileExistsError as error:
+            error.add_note("Delete it first, if the layout should change.")
+            raise
 
     def expect(
         self, other: "TreeLayout | str | PathLike[str]"
@@ -340,7 +353,9 @@ class TreeLayout(Sequence[LeafLayout]):
         """Require the same arrays with the same layout, as a test does.
 
         Specs are the same if they divide an array over the same mesh axes,
-        however they are written.
+        however they are written. Which device is where in the mesh is not
+        compared, so a saved layout holds on another machine. Neither may
+        be rolled up: the paths would differ.
 
         Args:
             other: A layout, or a file that :meth:`save` has written.

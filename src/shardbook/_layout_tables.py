@@ -2,6 +2,7 @@
 
 import html
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -87,7 +88,7 @@ def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
 def _findings(layout: "TreeLayout") -> list[str]:
     """Write what looks wrong, below the table."""
     found = layout.findings()
-    lines = [f"{each}" for each in found[:FINDINGS]]
+    lines = [str(each) for each in found[:FINDINGS]]
     if rest := len(found) - FINDINGS:
         more = f"and {rest} more: see findings() of the layout"
         lines += [more] if rest > 0 else []
@@ -122,7 +123,14 @@ def text_of(layout: "TreeLayout") -> str:
                 for at in shown
             ).rstrip()
         )
-    return "\n".join([*lines, *_findings(layout)])
+    found = _findings(layout)
+    if sys.stdout.isatty():
+        width = get_terminal_size().columns
+        found = [
+            textwrap.fill(line, width, subsequent_indent="  ")
+            for line in found
+        ]
+    return "\n".join([*lines, *found])
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 from flax import nnx
+from flax.nnx.transforms import compilation
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 
@@ -91,8 +92,10 @@ class Program:
         memory: The bytes that the program needs on one device.
         arguments: The bytes of each argument on one device, by path as
             :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
-            ``"['x']"``. None if it is not known: of a program that was
-            given compiled, or has its arguments under other paths.
+            ``"['x']"``. None if it is not known: the program was passed
+            in lowered or compiled, or has its arguments under other
+            paths. Of int4 and other types below a byte, a byte for each
+            element, as ``nbytes`` counts; XLA may pack them.
         transfers: The arguments that have to be copied before the program
             starts, by path. Each has the bytes that all devices together
             are given: its slice on each device that does not hold exactly
@@ -128,6 +131,7 @@ class Program:
 
         Such as ``{"all-reduce": 1}``. One in a loop counts as often as the
         loop turns, or once if the program does not say how often it does.
+        Those of all branches count, though a call takes only one.
         """
         times: Counter[str] = Counter()
         for each in self.communication:
@@ -157,7 +161,7 @@ class Program:
         """Require that the program keeps within a budget, as a test does.
 
         Sizes are bytes, or text such as ``"1 MiB"``: B, KiB, MiB, GiB or
-        TiB. What has no budget is free.
+        TiB. What has no budget is not checked.
 
         Args:
             collectives: The most collectives of each kind. Kinds that are
@@ -174,8 +178,8 @@ class Program:
         Raises:
             BudgetExceeded: If it needs more, with the table. It is an
                 AssertionError.
-            ValueError: If a kind, an axis or a unit is unknown, or a
-                figure that has a budget is.
+            ValueError: If a kind, an axis or a unit is unknown, or if a
+                figure that has a budget is not known.
 
         Example:
             >>> import jax
@@ -267,7 +271,7 @@ class Program:
         return dict(order)
 
     def __repr__(self) -> str:
-        width = min(_WIDEST, get_terminal_size().columns)
+        width = max(40, min(_WIDEST, get_terminal_size().columns))
         return "\n".join(
             line for table in self._tables for line in _text(width, *table)
         )
@@ -307,7 +311,7 @@ def _size(limit: int | str) -> int:
     """Read a number of bytes."""
     if not isinstance(limit, str):
         return limit
-    found = re.fullmatch(r"([\d.]+) ?(\w+)", limit.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\w+)", limit.strip())
     if not found or found[2] not in _UNITS:
         raise ValueError(
             f"Unknown size {limit!r}. Write bytes as a number, or a text "
@@ -381,11 +385,12 @@ def _lower(
     kwargs: dict[str, Any],
 ) -> Any:
     """Lower a function, with the arguments bound that are not arrays."""
-    if is_graph_node(getattr(function, "__self__", function)):
+    owner = getattr(function, "__self__", function)
+    if is_graph_node(owner):
         raise TypeError(
             "expected a function that takes its Module as an argument, "
             "such as program(lambda model, x: model(x), model, x); got "
-            f"{function!r}, whose arrays would be constants"
+            f"a {type(owner).__name__}, whose arrays would be constants"
         )
     treedef: Any
     leaves, treedef = jax.tree.flatten(
@@ -531,6 +536,13 @@ def program(
         Memory(arguments=1536, results=512, temporaries=512, donated=0)
     """
     lowered = None
+    # nnx.jit wraps both.
+    if isinstance(function, compilation.Compiled):
+        function = function.compiled
+    elif isinstance(function, compilation.Lowered):
+        function = function.lowered
+    if not callable(function) and not hasattr(function, "compile"):
+        raise TypeError(f"program() takes a function, but got {function!r}")
     if isinstance(function, jax.stages.Compiled):
         compiled = function
     else:
@@ -562,8 +574,9 @@ def collectives(
     """Count the collectives in the compiled program of a call.
 
     The short form of :func:`program`, which takes the same arguments and
-    raises the same errors. It gives how often each kind runs in a call,
-    such as ``{"all-reduce": 1}``, and nothing if no device needs another.
+    raises the same errors. It gives how often each kind runs in a call, as
+    ``program(...).collectives`` counts it, such as ``{"all-reduce": 1}``,
+    and nothing if no device needs another.
     Copying an argument to other devices is no collective: that is in
     ``program(...).transfers``.
 

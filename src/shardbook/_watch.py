@@ -126,8 +126,10 @@ class Watch:
                 say(
                     f"\nAll {len(NAMES)} problems are solved.", style="bold"
                 )
-            keys = "h hint, n next, l list, q quit"
-            say(f"\nWaiting for a save. Keys: {keys}", style="dim")
+            keys = "Ctrl-C ends."
+            if sys.stdin.isatty():
+                keys = "Keys: h hint, n next, l list, q quit"
+            say(f"\nWaiting for a save. {keys}", style="dim")
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def _problem(given: str) -> str:
         return part if part in NAMES else found[0]
     if found:
         raise typer.BadParameter(
-            f"{given!r} can be any of {', '.join(found)}: write more of it"
+            f"{given!r} is ambiguous: it can be {' or '.join(found)}"
         )
     near = difflib.get_close_matches(given, NAMES, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
@@ -142,7 +142,7 @@ def _listing() -> Text:
         text.append(f"  {state}".rstrip(), "green")
         text.append(f"\n   {about['title']} ({about['difficulty']})\n")
     if left := len(attempt_files.unsolved()):
-        text.append(f"{len(NAMES) - left} of {len(NAMES)} are solved. ")
+        text.append(f"Solved: {len(NAMES) - left} of {len(NAMES)}. ")
     return text.append(_next())
 
 
@@ -169,7 +169,7 @@ def start(name: Name) -> None:
         ) from None
     _say(
         OUTPUT,
-        f"Wrote {path}. Replace its last line by your code, then:\n"
+        f"Wrote {path}. Replace its last line with your code, then run:\n"
         f"shardbook check {name}\n"
         f"To read the problem: shardbook open {name}\n"
         f"For a hint: shardbook hint {name}",

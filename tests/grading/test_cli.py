@@ -89,7 +89,7 @@ def test_problems_are_listed_and_solutions_shown(
 
     assert places == sorted(places)
     assert "(medium)" in lines
-    assert f"0 of {len(NAMES)} are solved" in lines
+    assert f"Solved: 0 of {len(NAMES)}." in lines
     assert f"{NAME}  solved, then edited" in some
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
     assert f"All {len(NAMES)} problems are solved." in run("list").stdout
@@ -436,7 +436,7 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     terminal.press("h")
     hint = terminal.until("Hint 1 of 3", "q quit")
     terminal.press("l")
-    terminal.until(f"1 of {len(NAMES)} are solved", "q quit")
+    terminal.until(f"Solved: 1 of {len(NAMES)}", "q quit")
     terminal.press("n")
     terminal.until(NAMES[NAMES.index(NAME) + 1], "not written", "q quit")
     attempt_files.start(OTHER, path.parent)

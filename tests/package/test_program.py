@@ -310,3 +310,20 @@ def test_a_cached_program_has_the_lines_of_today(tmp_path: Path) -> None:
 
     assert any(tmp_path.iterdir())
     assert lines == ["reader.py:2", "reader.py:4"]
+
+
+def test_what_is_lowered_or_compiled_already() -> None:
+    """program() reads what jax.jit and nnx.jit have lowered."""
+    model = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+    x = place(jnp.ones((8, 8)), EIGHT, "model")
+
+    def forward(model: nnx.Linear, x: jax.Array) -> jax.Array:
+        return model(x).sum()
+
+    for jitted in (jax.jit(forward), nnx.jit(forward)):
+        lowered = jitted.lower(model, x)
+        for given in (lowered, lowered.compile()):
+            assert program(given).collectives == {"all-reduce": 1}
+            assert program(given).transfers is None
+    with pytest.raises(TypeError, match="takes a function, but got 3"):
+        program(3)  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ def grade(
                 "why": "; ".join(words),
             }
     except NotWritten:
-        why = "replace raise NotImplementedError by your code"
+        why = "replace raise NotImplementedError with your code"
         found = {"status": "not written", "why": why}
     except Exception as error:
         found = {"check": step, **_failure(error, checks)}
