@@ -222,7 +222,10 @@ def test_json(run: Run, tmp_path: Path) -> None:
         (("check", "--unknown"), "--unknown"),
         (("start",), "NAME"),
         (("start", "0"), "Unknown problem '0'"),
-        (("start", "state_"), f"any of state_to_sharded_layout, {NAME}"),
+        (
+            ("start", "state_"),
+            f"it can be state_to_sharded_layout or {NAME}",
+        ),
         (("start", NAME), "Can't write attempts: It is not a folder"),
         (("start", "no_such"), "Unknown problem 'no_such'."),
         (("solution", "no_such"), "Choose one of: "),
