@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding
 
-from shardbook import draw, inputs
+from shardbook import draw
 from shardbook._program import Program
 from shardbook.grading import _jax_internals
 from shardbook.grading.cases import Seen, compiled
@@ -221,24 +220,3 @@ def describe_shards(array: Any) -> str:
     if is_array(array):
         return f"{type_of(array)} in NumPy, on no device"
     return f"{type_of(array)}, no array"
-
-
-def describe_spec(shape: tuple[int, ...], spec: P) -> str:
-    """Describe which device would hold which slice of float32 numbers.
-
-    Args:
-        shape: The shape of the array.
-        spec: A spec that names the axis ``"model"`` of a mesh of all
-            devices.
-
-    Returns:
-        The description, or why jax refuses the spec.
-    """
-    mesh = inputs.mesh_of(1, jax.device_count())
-    try:
-        sharding = NamedSharding(mesh, spec)
-        array = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
-        return describe_shards(array)
-    # Errors of jax's own, one for each thing that can be wrong with it.
-    except Exception as error:
-        return f"{spec}: {str(error).splitlines()[0]}"
