@@ -99,6 +99,7 @@ def communication(
     for each in _instructions(text):
         attributes = re.sub(r'"[^"]*"', "", each.line)
         pairs = re.search(r"source_target_pairs=\{(\{.*?\})\}", attributes)
+        groups: Groups
         if pairs:
             groups = _listed(pairs[1])
             group = 2 if any(one != other for one, other in groups) else 1
@@ -294,7 +295,8 @@ def _along(mesh: str, over: str) -> list[list[int]]:
             r"'([^']*)'(?::\((\d+)\)(\d+))?", over
         )
     }
-    shape, inside = [], []
+    shape: list[int] = []
+    inside: list[int] = []
     for name, size in sizes.items():
         before, part = parts.get(name, (size, 1))
         inside.append(len(shape) + 1)

@@ -300,7 +300,8 @@ def _devices_picture(array: _Placed) -> _Picture:
     if not numbered:
         side, gap = 8, 2
     left = 8 * len(down) + 10 if down else 2
-    top, pitch = 24, (side + gap, side + gap)
+    top = 24
+    pitch: tuple[float, float] = (side + gap, side + gap)
     if numbered:
         pitch = (side + gap, side * array.height + gap + 16)
     parts = [

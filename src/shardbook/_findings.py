@@ -230,7 +230,11 @@ def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
 
 def one_device(leaves: Leaves) -> Iterator[Finding]:
     """Find arrays on one device, while others are on a mesh of several."""
-    sizes = [x.sharding.mesh.size for x in _on_meshes(leaves)]
+    sizes = [
+        leaf.sharding.mesh.size
+        for leaf in leaves
+        if isinstance(leaf.sharding, NamedSharding)
+    ]
     if max(sizes, default=1) == 1:
         return
     for leaf in leaves:

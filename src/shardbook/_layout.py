@@ -378,10 +378,9 @@ class TreeLayout(Sequence[LeafLayout]):
             'float32[]'
         """
         if isinstance(other, TreeLayout):
-            wanted = other.to_dict()
+            require_same(self.to_dict(), other.to_dict())
         else:
-            wanted = read_layout(other)
-        require_same(self.to_dict(), wanted)
+            require_same(self.to_dict(), read_layout(other))
         return self
 
     def __repr__(self) -> str:

@@ -80,4 +80,6 @@ def _describe(about: Mapping[str, Any] | None) -> str:
 
 def _entry(names: list[str]) -> str:
     """Write an entry of a spec."""
-    return repr(tuple(names) if len(names) > 1 else (names or [None])[0])
+    if len(names) > 1:
+        return repr(tuple(names))
+    return repr(names[0]) if names else "None"

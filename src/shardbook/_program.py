@@ -347,9 +347,10 @@ def _text(
 
 def _compile(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     """Compile anew: what a cache has kept names lines of an older file."""
-    if not jax.config.jax_compilation_cache_dir:
+    settings = jax.config.values
+    if not settings["jax_compilation_cache_dir"]:
         return lowered.compile()
-    before = jax.config.jax_enable_compilation_cache
+    before = settings["jax_enable_compilation_cache"]
     try:
         # jax asks once whether to use the cache, until it is reset.
         jax.config.update("jax_enable_compilation_cache", False)
@@ -557,7 +558,7 @@ def program(
     if lowered is not None and lowered is not function:
         sizes, moves = _arguments((args, kwargs), lowered, compiled)
     axes = _axes(lowered, compiled)
-    text = compiled.as_text()
+    text = compiled.as_text() or ""
     return Program(
         communication=communication(text, axes),
         memory=Memory.of(compiled.memory_analysis()),
