@@ -66,20 +66,21 @@ def find(
 
 
 def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
+    """Give for each axis of an array the mesh axes that divide it."""
+    return mesh_axes(leaf.sharding, len(leaf.shape))
+
+
+@cache
+def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     """Give for each axis of an array the mesh axes that divide it.
 
     Without what makes no difference: axes of size one.
     """
-    return _axes(leaf.sharding, len(leaf.shape))
-
-
-@cache
-def _axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     if not isinstance(sharding, NamedSharding):
         return ((),) * ndim
     sizes = dict(sharding.mesh.shape)
     found = []
-    for entry in sharding.spec:
+    for entry in sharding.spec.partitions:
         names = (entry,) if isinstance(entry, str) else tuple(entry or ())
         found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
     return (*found, *[()] * (ndim - len(found)))

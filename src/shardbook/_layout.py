@@ -22,6 +22,7 @@ from shardbook._findings import (
     axes_of,
     common_pattern,
     find,
+    mesh_axes,
     pattern_of,
 )
 from shardbook._layout_files import read_layout, require_same
@@ -130,6 +131,8 @@ class LeafLayout:
                 axes = axes[:-1]
             about["spec"] = [list(names) for names in axes]
             about["mesh"] = dict(self.sharding.mesh.shape)
+            if unreduced := self.sharding.spec.unreduced:
+                about["unreduced"] = sorted(unreduced)
             if self.host_memory:
                 about["memory"] = self.host_memory
         return about
@@ -180,11 +183,9 @@ def slices_of(
     ):
         index = dict(zip(sizes, place, strict=True))
         starts = [0] * len(shape)
-        for axis, entry in enumerate(sharding.spec.partitions):
-            names = entry if isinstance(entry, tuple) else (entry,)
+        for axis, names in enumerate(mesh_axes(sharding, len(shape))):
             for name in names:
-                if name in sizes:
-                    starts[axis] = starts[axis] * sizes[name] + index[name]
+                starts[axis] = starts[axis] * sizes[name] + index[name]
         held[device] = tuple(
             (start * size, (start + 1) * size)
             for start, size in zip(starts, shard_shape, strict=True)

@@ -74,8 +74,10 @@ def _describe(about: Mapping[str, Any] | None) -> str:
         return f"{about['type']} {spec}"
     entries = ", ".join(_entry(names) for names in spec)
     sizes = ", ".join(f"{k}={v}" for k, v in about["mesh"].items())
-    memory = f" in {about['memory']}" if "memory" in about else ""
-    return f"{about['type']} P({entries}) on a mesh of {sizes}{memory}"
+    rest = f" in {about['memory']}" if "memory" in about else ""
+    if "unreduced" in about:
+        rest += f", not reduced over {' and '.join(about['unreduced'])}"
+    return f"{about['type']} P({entries}) on a mesh of {sizes}{rest}"
 
 
 def _entry(names: list[str]) -> str:

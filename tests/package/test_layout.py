@@ -141,10 +141,15 @@ def test_an_unreduced_sum() -> None:
     x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("model")))
     total = NamedSharding(mesh, P(unreduced={"model"}))
     with jax.set_mesh(mesh):
-        (leaf,) = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
+        seen = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
+    (leaf,) = seen
 
     assert leaf.spec.startswith("P(unreduced={'model'}")
     assert leaf.bytes == 8 * 4
+    assert "P(unreduced={'model'}" in repr(seen)
+    reduced = layout(jax.device_put(jnp.ones(()), NamedSharding(mesh, P())))
+    with pytest.raises(AssertionError, match="not reduced over model"):
+        seen.expect(reduced)
 
 
 def test_what_is_on_no_device() -> None:
