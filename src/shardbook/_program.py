@@ -190,9 +190,10 @@ class Program:
             {}
         """
         over = []
+        if collectives is not None or sent:
+            self._require_counted()
         if collectives is not None:
             _require_known("collective", collectives, KINDS)
-            self._require_counted()
             for kind, times in self.collectives.items():
                 most = collectives.get(kind, 0)
                 if times > most:
@@ -200,7 +201,6 @@ class Program:
         for key, limit in (sent or {}).items():
             names = (key,) if isinstance(key, str) else key
             _require_known("mesh axis", names, self.axes)
-            self._require_counted()
             label = " and ".join(names)
             over += _over(f"sent over {label}", self.sent(*names), limit)
         if memory is not None:

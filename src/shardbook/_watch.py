@@ -123,9 +123,7 @@ class Watch:
             say(self.below)
         if self.verdict or not exists:
             if not left:
-                say(
-                    f"\nAll {len(NAMES)} problems are solved.", style="bold"
-                )
+                say(f"\n{attempt_files.ALL_SOLVED}", style="bold")
             keys = "Ctrl-C ends."
             if sys.stdin.isatty():
                 keys = "Keys: h hint, n next, l list, q quit"

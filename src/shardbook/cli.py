@@ -130,7 +130,7 @@ def _next() -> str:
     for name in attempt_files.unsolved():
         begun = os.path.lexists(attempt_files.path_of(name))
         return f"next: shardbook {'watch' if begun else 'start'} {name}"
-    return f"All {len(NAMES)} problems are solved."
+    return attempt_files.ALL_SOLVED
 
 
 def _listing() -> Text:

@@ -13,6 +13,7 @@ FOLDER = Path("attempts")
 # of hints that were shown.
 PROGRESS = FOLDER / ".progress"
 MARK = "    # --- solution ---\n"
+ALL_SOLVED = f"All {len(NAMES)} problems are solved."
 PROBLEMS = Path(__file__).parents[1] / "problems"
 
 
