@@ -272,3 +272,47 @@ def test_a_check_that_could_not_run_is_never_right(
     assert verdict["status"] == "incomplete"
     assert verdict["not_run"] == ("communication", "comparison")
     assert "compile_or_get_cached" in verdict["why"]
+
+
+def halved(x: jax.Array) -> jax.Array:
+    """Return the first half of an array of an even length."""
+    if x.size % 2:
+        raise ValueError(f"2 does not divide {x.size}")
+    return x[: x.size // 2]
+
+
+def refuses_by_type(x: jax.Array) -> jax.Array:
+    """Refuse in the same words, by another class."""
+    if x.size % 2:
+        raise TypeError(f"2 does not divide {x.size}")
+    return x[: x.size // 2]
+
+
+def refuses_in_silence(x: jax.Array) -> jax.Array:
+    """Refuse by the same class, without a word."""
+    if x.size % 2:
+        raise ValueError
+    return x[: x.size // 2]
+
+
+@pytest.mark.parametrize(
+    ("function", "got"),
+    [
+        (lambda x: x[: x.size // 2], "no error, but float32[1]"),
+        (refuses_by_type, "TypeError: 2 does not divide 3"),
+        (refuses_in_silence, "ValueError:"),
+    ],
+)
+def test_an_error_is_an_answer(
+    problem: Callable[..., None], function: Callable[..., Any], got: str
+) -> None:
+    """What must be refused is refused by its class, and in words."""
+    problem(halved)
+    case = Case("toy(normal(3))", under=measures.errors)
+    check = same("contract", case, measures.refusal("2", "3"), "why")
+
+    assert fails(check, halved) is None
+    wrong = fails(check, function)
+    assert wrong is not None
+    assert wrong.got.startswith(got)
+    assert wrong.expected == "a ValueError that names 2, 3"

@@ -55,6 +55,12 @@ class Wrong(Exception):  # noqa: N818
 class Crashed(Exception):  # noqa: N818
     """An attempt raised an error of its own."""
 
+    def __init__(
+        self, words: str, error: BaseException | None = None
+    ) -> None:
+        super().__init__(words)
+        self.error = error
+
 
 class NotWritten(Exception):  # noqa: N818
     """An attempt raises NotImplementedError, as the starter does."""
@@ -264,11 +270,11 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
     except NotImplementedError as error:
         if _line(error, filename) and not str(error):
             raise NotWritten from None
-        raise Crashed(_words(error, filename)) from None
+        raise Crashed(_words(error, filename), error) from None
     except SystemExit as error:
         raise Crashed(f"it called sys.exit({error.code!r})") from None
     except BaseException as error:
-        raise Crashed(_words(error, filename)) from None
+        raise Crashed(_words(error, filename), error) from None
     finally:
         warnings.warn = warn
     for (owner, old), (_, new) in zip(before, _public(), strict=True):

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from shardbook import draw
 from shardbook._program import Program
 from shardbook.grading import _jax_internals
+from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, compiled
 
 # How near two numbers must be to be the same.
@@ -83,6 +84,43 @@ def constants(seen: Seen) -> str:
         )
     ]
     return "\n".join(dict.fromkeys(found)) or "no arrays"
+
+
+@contextmanager
+def errors() -> Iterator[list[BaseException]]:
+    """Take the error that a call raises for its answer."""
+    raised: list[BaseException] = []
+    try:
+        yield raised
+    except Crashed as crash:
+        if crash.error is None:
+            raise
+        raised.append(crash.error)
+
+
+def refusal(
+    *words: str, kind: type[Exception] = ValueError
+) -> Callable[[Seen], str]:
+    """Give the function that describes how a call is refused.
+
+    Args:
+        *words: What the message must name.
+        kind: The class that the error must have.
+
+    Returns:
+        A function of a call that was made under :func:`errors`.
+    """
+
+    def describe(seen: Seen) -> str:
+        if not seen.noted:
+            return f"no error, but {show(seen.result)}"
+        (error,) = seen.noted
+        if isinstance(error, kind) and all(w in str(error) for w in words):
+            named = f" that names {', '.join(words)}" if words else ""
+            return f"a {kind.__name__}{named}"
+        return f"{type(error).__name__}: {error}"
+
+    return describe
 
 
 @contextmanager
