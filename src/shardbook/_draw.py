@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from shardbook._findings import partitions
 from shardbook._layout import (
     LeafLayout,
     Slice,
@@ -112,7 +113,7 @@ class _Placed:
         """The size of each axis, with the mesh axes it is sharded over."""
         sizes = list(map(str, self.leaf.shape))
         spec = getattr(self.leaf.sharding, "spec", None)
-        for axis, entry in enumerate(spec.partitions if spec else ()):
+        for axis, entry in enumerate(partitions(spec) if spec else ()):
             if isinstance(entry, tuple):
                 entry = f"({','.join(entry)})"
             if entry:

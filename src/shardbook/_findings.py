@@ -2,12 +2,22 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jax.sharding import NamedSharding, SingleDeviceSharding
+from jax.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+)
 
 if TYPE_CHECKING:
     from shardbook._layout import LeafLayout
@@ -70,6 +80,16 @@ def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
     return mesh_axes(leaf.sharding, len(leaf.shape))
 
 
+def partitions(spec: PartitionSpec) -> Iterable[Any]:
+    """Give the entries of a spec.
+
+    From jax 0.10 on, a spec that has ``unreduced`` is no tuple to be read;
+    before, a spec has no partitions.
+    """
+    entries: Iterable[Any] = getattr(spec, "partitions", spec)
+    return entries
+
+
 @cache
 def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     """Give for each axis of an array the mesh axes that divide it.
@@ -80,7 +100,7 @@ def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
         return ((),) * ndim
     sizes = dict(sharding.mesh.shape)
     found = []
-    for entry in sharding.spec.partitions:
+    for entry in partitions(sharding.spec):
         names = (entry,) if isinstance(entry, str) else tuple(entry or ())
         found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
     return (*found, *[()] * (ndim - len(found)))
