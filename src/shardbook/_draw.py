@@ -403,7 +403,8 @@ def draw(tree: Any) -> Drawing:
 
     On the left is the array with its slices, each with the devices that
     hold it. On the right is the mesh, each device with the slice it holds.
-    The same color is the same slice, so devices of one color hold copies.
+    The same color is the same slice: devices of one color hold copies, or
+    the terms of one sum if the spec says ``unreduced``.
 
     Args:
         tree: Whatever :func:`layout` takes: an array, a Module, a state.

@@ -131,6 +131,15 @@ def _is_large(leaf: "LeafLayout") -> bool:
     return leaf.bytes_per_device >= LARGE
 
 
+def _is_replicated(leaf: "LeafLayout") -> bool:
+    return (
+        isinstance(leaf.sharding, NamedSharding)
+        and not leaf.sharding.spec.unreduced
+        and not leaf.host_memory
+        and _parts(leaf) == 1
+    )
+
+
 def _on_meshes(leaves: Leaves) -> list["LeafLayout"]:
     return [x for x in leaves if isinstance(x.sharding, NamedSharding)]
 
@@ -139,7 +148,8 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
     """Find large arrays that are replicated, where others are sharded.
 
     The others have the same name at the end of their path, such as
-    "kernel", and as many axes.
+    "kernel", and as many axes. Sums that are not reduced are not
+    replicated, and what is in the memory of hosts takes no device's.
     """
     kinds: dict[tuple[str, int], list[LeafLayout]] = defaultdict(list)
     for leaf in _on_meshes(leaves):
@@ -149,7 +159,7 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
         most = max(map(_parts, alike))
         sharded = sum(x.repeats for x in alike if _parts(x) > 1)
         for leaf in alike:
-            if most > 1 and _parts(leaf) == 1 and _is_large(leaf):
+            if most > 1 and _is_replicated(leaf) and _is_large(leaf):
                 size = leaf.bytes_per_device * leaf.repeats
                 yield Finding(
                     "replicated",
@@ -260,12 +270,13 @@ def one_device(leaves: Leaves) -> Iterator[Finding]:
         return
     for leaf in leaves:
         if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
+            what = "raises an error" if leaf.committed else "has to copy it"
             yield Finding(
                 "one_device",
                 leaf.path,
                 leaf.bytes_per_device * leaf.repeats,
                 f"on one device, while others are on {max(sizes)}: a call "
-                "with both has to copy it",
+                f"with both {what}",
             )
 
 

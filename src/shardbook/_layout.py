@@ -139,7 +139,7 @@ class LeafLayout:
 
     @property
     def bytes_per_device(self) -> int:
-        """Bytes on each device that holds a part."""
+        """Bytes on each device that holds a part, as ``nbytes`` counts."""
         if self.shard_shape is None:
             return 0
         return math.prod(self.shard_shape) * self.itemsize
@@ -331,7 +331,16 @@ class TreeLayout(Sequence[LeafLayout]):
         """Describe each array by its path, in terms of JSON.
 
         With its type, its spec, and the sizes of the mesh axes.
+
+        Raises:
+            ValueError: If two arrays have the same path.
         """
+        paths = Counter(leaf.path for leaf in self)
+        if twice := [path for path, count in paths.items() if count > 1]:
+            raise ValueError(
+                f"{paths[twice[0]]} arrays have the path {twice[0]!r}, so "
+                "it can't tell them apart; rename one of them"
+            )
         return {leaf.path: leaf.to_dict() for leaf in self}
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -90,11 +90,11 @@ class Program:
         communication: The collectives, each with its mesh axes, its bytes,
             how often it runs and the line that caused it.
         memory: The bytes that the program needs on one device.
-        arguments: The bytes of each argument on one device, by path as
-            :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
-            ``"['x']"``. None if it is not known: the program was passed
-            in lowered or compiled, or has its arguments under other
-            paths. Of int4 and other types below a byte, a byte for each
+        arguments: The bytes on one device of each array that the program
+            uses, by path as :func:`jax.tree_util.keystr` writes it,
+            ``"[0]['kernel']"`` or ``"['x']"``. None if it is not known:
+            the program was passed in lowered or compiled, or has its
+            arguments under other paths. Of int4 and other types below a byte, a byte for each
             element, as ``nbytes`` counts; XLA may pack them.
         transfers: The arguments that have to be copied before the program
             starts, by path. Each has the bytes that all devices together

@@ -259,7 +259,7 @@ def _grading(
     except BrokenPipeError:
         # No one reads on, and that is fine.
         raise
-    except OSError as error:
+    except (ImportError, OSError) as error:
         raise _fail(f"Can't grade: {error}") from None
 
 

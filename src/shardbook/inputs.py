@@ -63,7 +63,7 @@ def committed(tree: Any) -> Any:
 
 
 def with_nan(x: jax.Array) -> jax.Array:
-    """Return the array with NaN as its last entry."""
+    """Return an array of floats with NaN as its last entry."""
     return x.at[(-1,) * x.ndim].set(jnp.nan)
 
 

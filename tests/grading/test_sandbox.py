@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shardbook.grading import attempt_files
+from shardbook.grading import attempt_files, environment
 from shardbook.grading.environment import grading_environment
 from shardbook.grading.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
@@ -411,3 +411,17 @@ def test_a_broken_cache_is_emptied(
 
     assert verdict.right, verdict
     assert min(each.stat().st_size for each in cache.glob("*-cache")) > 100
+
+
+@pytest.mark.parametrize("name", ["flax", "jax"])
+def test_versions_that_are_too_old(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is graded with a jax or a flax older than the book's."""
+    installed = environment.version
+    old = {name: "0.9.2"}
+    monkeypatch.setattr(
+        environment, "version", lambda each: old.get(each, installed(each))
+    )
+    with pytest.raises(ImportError, match=f"or newer.* {name} 0.9.2. To"):
+        Sandbox()

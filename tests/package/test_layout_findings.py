@@ -9,7 +9,12 @@ import jax.numpy as jnp
 import optax
 import pytest
 from flax import nnx
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec as P,
+)
 from strategies import MESHES
 
 from shardbook import TreeLayout, layout
@@ -68,6 +73,30 @@ def test_what_is_replicated_alone() -> None:
     assert found({"a": array((512, 512), WHOLE)}) == {}
 
 
+def test_what_is_whole_and_not_replicated() -> None:
+    """Sums that are not reduced, and arrays in the memory of hosts."""
+    sharded = array((512, 512), ROWS)
+    unreduced = P(None, None, unreduced={"model"})
+    explicit = GRID.update(axis_types=(AxisType.Explicit,) * 2)
+    for sharding in (
+        NamedSharding(explicit, unreduced),
+        NamedSharding(GRID, P(), memory_kind="pinned_host"),
+    ):
+        whole = jax.ShapeDtypeStruct(
+            (512, 512), sharded.dtype, sharding=sharding
+        )
+        assert found({"a": {"w": whole}, "b": {"w": sharded}}) == {}
+
+
+def test_two_arrays_with_one_path() -> None:
+    """A file has an entry for each path, so it can't have both."""
+    table = layout({"a": {"b": jnp.ones(2)}, "a.b": jnp.ones(3)})
+
+    assert len(table) == 2
+    with pytest.raises(ValueError, match="2 arrays have the path"):
+        table.expect(table)
+
+
 def test_what_is_sharded_otherwise_than_in_other_layers() -> None:
     """A layer with another spec is named, and what it should be."""
     odd = model(down1=array((512, 256), COLUMNS))
@@ -122,11 +151,14 @@ def test_optimizer_state_and_its_parameter() -> None:
 
 
 def test_one_device_among_many() -> None:
-    """An array on one device beside a mesh is copied at each call."""
+    """An array on one device beside a mesh is copied, or an error."""
     tree = {"a": array((8, 8), COLUMNS), "b": jnp.ones(3)}
 
     assert found(tree) == {"b": ("one_device", 12)}
     assert found({"b": jnp.ones(3)}) == {}
+    assert "a call with both has to copy it" in repr(layout(tree))
+    tree["b"] = jax.device_put(tree["b"], jax.devices()[0])
+    assert "a call with both raises an error" in repr(layout(tree))
 
 
 def test_an_unknown_rule() -> None:

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+from importlib.metadata import requires, version
 from pathlib import Path
 
 # Settings of the reader's that would change what jax and flax do.
@@ -35,6 +37,29 @@ def grading_environment() -> dict[str, str]:
         if sum(each.stat().st_size for each in programs) > LARGEST_CACHE:
             forget_programs(str(cache))
     return environment
+
+
+def require_versions() -> None:
+    """Refuse to grade with versions that the solutions do not run on.
+
+    Raises:
+        ImportError: If jax or flax is older than what attempts need.
+    """
+    # The tools for readers' own code need less.
+    extra = re.compile(r"(\w+)>=([\d.]+);.*grading")
+    needed = filter(None, map(extra.match, requires("shardbook") or ()))
+    for name, lowest in map(re.Match.groups, needed):
+        found = version(name)
+        if _numbers(found) < _numbers(lowest):
+            raise ImportError(
+                f"attempts are graded with {name} {lowest} or newer, and "
+                f"this is {name} {found}. To update: "
+                "python3 -m pip install --upgrade flax jax"
+            )
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)[:3]]
 
 
 def forget_programs(cache: str) -> None:

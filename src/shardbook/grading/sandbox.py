@@ -13,7 +13,10 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from shardbook.grading.environment import grading_environment
+from shardbook.grading.environment import (
+    grading_environment,
+    require_versions,
+)
 
 # What a job may take, unless the caller says otherwise.
 SECONDS = 60.0
@@ -59,6 +62,7 @@ class Sandbox:
                 "grading needs os.fork, which this system lacks; on "
                 "Windows, use the Windows Subsystem for Linux"
             )
+        require_versions()
         self._folder = tempfile.TemporaryDirectory(
             prefix="shardbook-", ignore_cleanup_errors=True
         )
