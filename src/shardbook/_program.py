@@ -94,8 +94,9 @@ class Program:
             uses, by path as :func:`jax.tree_util.keystr` writes it,
             ``"[0]['kernel']"`` or ``"['x']"``. None if it is not known:
             the program was passed in lowered or compiled, or has its
-            arguments under other paths. Of int4 and other types below a byte, a byte for each
-            element, as ``nbytes`` counts; XLA may pack them.
+            arguments under other paths. Of int4 and other types below a
+            byte, a byte for each element, as ``nbytes`` counts; XLA may
+            pack them.
         transfers: The arguments that have to be copied before the program
             starts, by path. Each has the bytes that all devices together
             are given: its slice on each device that does not hold exactly
