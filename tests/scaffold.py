@@ -115,8 +115,10 @@ def main() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(named(FILES[template], name), encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
-    head, end = MAP.read_text("utf-8").rsplit(")\n", 1)
-    MAP.write_text(f'{head}    "{name}",\n)\n{end}', encoding="utf-8")
+    last = "    ),\n}\n"
+    head, end = MAP.read_text("utf-8").rsplit(last, 1)
+    line = f'        "{name}",\n'
+    MAP.write_text(f"{head}{line}{last}{end}", encoding="utf-8")
     print(f"added {name} to the end of {MAP.relative_to(ROOT)}")
     print(f"Next: nox -s problem -- {name}")
 

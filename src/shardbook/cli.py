@@ -19,7 +19,7 @@ from shardbook import __version__, _pages
 from shardbook.grading import attempt_files
 from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
-from shardbook.problems import NAMES
+from shardbook.problems import NAMES, PARTS
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices.",
@@ -136,7 +136,10 @@ def _next() -> str:
 def _listing() -> Text:
     """List the problems in order, with what is done and what is next."""
     text = Text()
+    heads = {names[0]: part for part, names in PARTS.items()}
     for number, name in enumerate(NAMES, 1):
+        if part := heads.get(name):
+            text.append(f"{part}\n", "underline")
         about, state = _pages.about(name), attempt_files.state(name)
         text.append(f"{number:2} {name}", "bold")
         text.append(f"  {state}".rstrip(), "green")

@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from shardbook import draw
 from shardbook._pages import about
 from shardbook.grading import attempt_files
-from shardbook.problems import NAMES
+from shardbook.problems import NAMES, PARTS
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 
@@ -65,6 +65,7 @@ class FromTemplate(SphinxDirective):
             f"{self.name}.md",
             name=next(iter(self.arguments), ""),
             names=NAMES,
+            parts=PARTS,
             facts_of=facts_of,
             install=install_command(self.env),
             picture=picture,

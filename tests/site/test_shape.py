@@ -70,7 +70,7 @@ def test_no_problem_is_off_the_map(place: str) -> None:
     unknown = found - {"__init__"} - set(NAMES)
 
     assert not unknown, (
-        f"add {unknown} to NAMES in src/shardbook/problems/__init__.py, or "
+        f"add {unknown} to PARTS in src/shardbook/problems/__init__.py, or "
         f"remove {place}"
     )
 

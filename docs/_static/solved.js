@@ -1,0 +1,21 @@
+// Remember in this browser which problems are solved, and show it.
+const KEY = "shardbook-solved";
+
+function show() {
+  const solved = new Set(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
+  for (const mark of document.querySelectorAll(".solved")) {
+    const box = mark.querySelector("input");
+    mark.hidden = !box && !solved.has(mark.dataset.name);
+    if (box) box.checked = solved.has(mark.dataset.name);
+  }
+}
+
+document.addEventListener("change", ({ target }) => {
+  const mark = target.closest(".solved");
+  if (!mark) return;
+  const solved = new Set(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
+  solved[target.checked ? "add" : "delete"](mark.dataset.name);
+  localStorage.setItem(KEY, JSON.stringify([...solved]));
+});
+// Not only when it is loaded: "back" shows a page as it was left.
+addEventListener("pageshow", show);
