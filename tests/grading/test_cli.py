@@ -428,7 +428,8 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     """A save ends a run; h, l, n and q do what is said below a verdict."""
     path = solve(tmp_path)
     path.write_text(f"def {NAME}(*_):\n    while True: pass\n")
-    terminal = Terminal(tmp_path, "watch", "4", "--seconds", "100")
+    number = str(NAMES.index(NAME) + 1)
+    terminal = Terminal(tmp_path, "watch", number, "--seconds", "100")
     terminal.until("Grading attempts")
     time.sleep(2)
     # As editors save: another file, moved into the place of the first.
