@@ -2,6 +2,9 @@
 
 # The map: the order in which a reader should take the problems.
 PARTS = {
+    "First steps": (
+        "auto_mesh",
+    ),
     "A sharded model": (
         "state_to_sharded_layout",
         "partitioned_kernel_shape",

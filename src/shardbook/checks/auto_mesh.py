@@ -1,0 +1,57 @@
+"""What a right ``auto_mesh`` must show."""
+
+import jax
+
+from shardbook.grading import measures
+from shardbook.grading.agreement import same
+from shardbook.grading.cases import Case
+
+COUNT = jax.device_count()
+HALF = COUNT // 2
+# Of all devices, and of the first half of them.
+SHAPES = ((2, HALF), (COUNT, 1), (1, COUNT), (HALF, 1), (1, HALF))
+CASES = [Case(f"auto_mesh{shape}") for shape in SHAPES]
+TOO_LARGE = [
+    Case(f"auto_mesh{shape}", under=measures.errors)
+    for shape in ((COUNT + 1, 1), (1, 2 * COUNT), (2, COUNT))
+]
+EXAMPLE = CASES[0].call
+CHECKS = (
+    same("contract", CASES, measures.types, "the result is not a Mesh"),
+    same(
+        "structure",
+        CASES,
+        lambda seen: str(dict(seen.result.shape)),
+        'the axes are not "data" and "model", in this order, with as many '
+        "devices as asked for",
+    ),
+    same(
+        "structure",
+        CASES,
+        lambda seen: str(seen.result.axis_types),
+        "both axes must be Auto; jax.make_mesh makes Explicit axes if it "
+        "gets no types",
+        "The types of the axes",
+    ),
+    same(
+        "placement",
+        CASES,
+        lambda seen: f"ids {seen.result.device_ids.tolist()}",
+        "these are not the first devices, row by row",
+        "On eight devices",
+    ),
+    same(
+        "contract",
+        TOO_LARGE,
+        measures.refusal(),
+        "there are fewer devices than are asked for: raise a ValueError",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("axis_types", "The types of the axes"),
+    ("unexpected keyword argument 'axis_s", "The name of an argument"),
+    ("before backends are init", "Devices that are asked for too late"),
+    ("[Nn]umber of devices|cannot reshape", "On eight devices"),
+)
+DEPRECATED = "Sources"

@@ -1,0 +1,32 @@
+"""Make a mesh whose axes leave the layout of results to the compiler."""
+
+import jax
+from jax.sharding import AxisType, Mesh
+
+
+def auto_mesh(data: int, model: int) -> Mesh:
+    """Return a mesh of Auto axes ``"data"`` and ``"model"``.
+
+    Args:
+        data: Devices along ``"data"``, at least 1.
+        model: Devices along ``"model"``, at least 1.
+
+    Returns:
+        A mesh of the first ``data * model`` devices of ``jax.devices()``.
+        On CPU they stand in that order, row by row; on other devices
+        ``jax.make_mesh`` may order them by how they are connected.
+
+    Raises:
+        ValueError: From jax, if there are fewer devices.
+
+    Example:
+        ``auto_mesh(2, 4).axis_types`` is
+        ``(AxisType.Auto, AxisType.Auto)``.
+
+    References:
+        JAX, *jax.make_mesh*,
+        https://docs.jax.dev/en/latest/_autosummary/jax.make_mesh.html
+    """
+    # --- solution ---
+    types = (AxisType.Auto, AxisType.Auto)
+    return jax.make_mesh((data, model), ("data", "model"), types)
