@@ -10,9 +10,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh
+from flax import nnx
+from jax.sharding import AxisType, Mesh, PartitionSpec as P
 
-__all__ = ["committed", "mesh_of", "mlp_params", "normal", "with_nan"]
+__all__ = [
+    "RULES",
+    "committed",
+    "mesh_of",
+    "mlp",
+    "mlp_params",
+    "normal",
+    "numpy_batch",
+    "rule",
+    "twice",
+    "vision",
+    "with_nan",
+]
 
 
 def mesh_of(data: int, model: int) -> Mesh:
@@ -91,3 +104,142 @@ def mlp_params(
             "bias": normal(out_dim, seed=4),
         },
     }
+
+
+def numpy_batch(size: int, *shape: int, seed: int = 0) -> dict[str, Any]:
+    """Return a batch as a data loader gives it, in the host's memory.
+
+    Args:
+        size: The number of examples.
+        *shape: The shape of an example.
+        seed: The seed of the numbers.
+
+    Returns:
+        A dict of NumPy arrays. ``"x"`` is float32 ``(size, *shape)``, and
+        ``"y"`` int32 ``(size,)``, with numbers from 0 to 3.
+    """
+    rng = np.random.default_rng(seed)
+    return {
+        "x": rng.normal(size=(size, *shape)).astype(np.float32),
+        "y": rng.integers(4, size=size, dtype=np.int32),
+    }
+
+
+class MLP(nnx.Module):
+    """Two linear layers, ``up`` and ``down``, and a GELU between them."""
+
+    def __init__(
+        self, in_dim: int, hidden: int, out_dim: int, *, rngs: nnx.Rngs
+    ) -> None:
+        self.up = nnx.Linear(in_dim, hidden, rngs=rngs)
+        self.down = nnx.Linear(hidden, out_dim, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return ``(..., out_dim)`` for an x of ``(..., in_dim)``."""
+        output: jax.Array = self.down(jax.nn.gelu(self.up(x)))
+        return output
+
+
+class Vision(nnx.Module):
+    """A convolution, attention, MLPs and a Dropout."""
+
+    def __init__(
+        self, dim: int, heads: int, layers: int, *, rngs: nnx.Rngs
+    ) -> None:
+        self.conv = nnx.Conv(3, dim, (4, 4), strides=4, rngs=rngs)
+        self.norm = nnx.BatchNorm(dim, rngs=rngs)
+        self.attention = nnx.MultiHeadAttention(
+            heads, dim, decode=False, rngs=rngs
+        )
+        self.layers = nnx.List(
+            [MLP(dim, 4 * dim, dim, rngs=rngs) for _ in range(layers)]
+        )
+        self.dropout = nnx.Dropout(0.1, rngs=rngs)
+        self.head = nnx.Linear(dim, 4, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return ``(batch, 4)`` for images ``(batch, side, side, 3)``."""
+        patches = self.norm(self.conv(x))
+        tokens = patches.reshape(len(x), -1, patches.shape[-1])
+        tokens += self.attention(tokens)
+        for layer in self.layers:
+            tokens += layer(tokens)
+        output: jax.Array = self.head(self.dropout(tokens).mean(axis=1))
+        return output
+
+
+def mlp(
+    in_dim: int, hidden: int, out_dim: int, seed: int = 0
+) -> nnx.Module:
+    """Return a Module of two layers, ``up`` and ``down``.
+
+    Args:
+        in_dim: Inputs of ``up``.
+        hidden: Outputs of ``up``, and inputs of ``down``.
+        out_dim: Outputs of ``down``.
+        seed: The seed of the parameters.
+
+    Returns:
+        An MLP with a GELU between its layers, and float32 arrays
+        ``up.kernel``, ``up.bias``, ``down.kernel`` and ``down.bias``.
+    """
+    return MLP(in_dim, hidden, out_dim, rngs=nnx.Rngs(seed))
+
+
+def vision(
+    dim: int, heads: int, layers: int = 1, seed: int = 0
+) -> nnx.Module:
+    """Return a Module with many kinds of arrays.
+
+    Args:
+        dim: Channels of the convolution and of all that follows.
+        heads: Heads of the attention; must divide ``dim``.
+        layers: How many MLPs follow, each ``4 * dim`` wide.
+        seed: The seed of the parameters.
+
+    Returns:
+        A classifier of images, ``(batch, side, side, 3)``, that has a
+        convolution ``conv``, a BatchNorm ``norm``, ``attention``, the MLPs
+        ``layers.0``, ``layers.1`` and so on, a Dropout ``dropout`` with
+        a random key and a count, and a Linear ``head``.
+    """
+    return Vision(dim, heads, layers, rngs=nnx.Rngs(seed))
+
+
+def twice(model: nnx.Module) -> nnx.Module:
+    """Return a Module that has a model twice, as its 0 and its 1."""
+    return nnx.List([model, model])
+
+
+def rule(
+    pattern: str, *spec: str | tuple[str, ...] | None
+) -> tuple[str, P]:
+    """Return a rule for the layout of arrays, by their paths.
+
+    Args:
+        pattern: A regular expression.
+        *spec: The entries of a ``PartitionSpec``.
+
+    Returns:
+        The pair ``(pattern, PartitionSpec(*spec))``.
+    """
+    return pattern, P(*spec)
+
+
+RULES = (
+    rule(r"conv\.kernel", None, None, None, "model"),
+    rule(r"conv\.bias", "model"),
+    rule(r"attention\.(query|key|value)\.kernel", None, "model", None),
+    rule(r"attention\.(query|key|value)\.bias", "model", None),
+    rule(r"attention\.out\.kernel", "model", None, None),
+    rule(r"(.*\.)?up\.kernel", None, "model"),
+    rule(r"(.*\.)?up\.bias", "model"),
+    rule(r"(.*\.)?down\.kernel", "model", None),
+    rule(r".*"),
+)
+"""Specs for the arrays of :func:`mlp` and :func:`vision`, by their paths.
+
+An array has the spec of the first rule whose expression matches its whole
+path: output channels, heads and hidden units over ``"model"``, the rest
+replicated.
+"""

@@ -1,5 +1,6 @@
 """Checks compare with the solution, here of a problem made for tests."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -316,3 +317,22 @@ def test_an_error_is_an_answer(
     assert wrong is not None
     assert wrong.got.startswith(got)
     assert wrong.expected == "a ValueError that names 2, 3"
+
+
+def test_the_rules_fit_the_models() -> None:
+    """Eight devices can divide the arrays of a model by their rules."""
+    model = inputs.vision(16, 8)
+    shards = {}
+    for keys, leaf in nnx.to_flat_state(nnx.state(model)):
+        path = ".".join(map(str, keys))
+        spec, *_ = [s for p, s in inputs.RULES if re.fullmatch(p, path)]
+        sharding = NamedSharding(inputs.mesh_of(1, 8), spec)
+        shards[path] = sharding.shard_shape(leaf.shape)
+
+    assert model(inputs.numpy_batch(2, 8, 8, 3)["x"]).shape == (2, 4)
+    assert shards["conv.kernel"] == (4, 4, 3, 2)
+    assert shards["attention.query.kernel"] == (16, 1, 2)
+    assert shards["attention.out.kernel"] == (1, 2, 16)
+    assert shards["layers.0.up.kernel"] == (16, 8)
+    assert shards["layers.0.down.kernel"] == (8, 16)
+    assert shards["head.kernel"] == (16, 4)
