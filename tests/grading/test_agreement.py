@@ -336,3 +336,21 @@ def test_the_rules_fit_the_models() -> None:
     assert shards["layers.0.up.kernel"] == (16, 8)
     assert shards["layers.0.down.kernel"] == (8, 16)
     assert shards["head.kernel"] == (16, 4)
+
+
+def test_random_keys_are_compared(problem: Callable[..., None]) -> None:
+    """Random keys, alone or in an array, agree if their numbers do."""
+
+    def keys(x: jax.Array, seed: int = 7) -> dict[str, jax.Array]:
+        key = jax.random.key(seed)
+        return {"key": key, "keys": jax.random.split(key)}
+
+    problem(keys)
+    check = same("values", "toy(normal(3))", measures.result, "why")
+
+    assert fails(check, keys) is None
+    wrong = fails(check, lambda x: keys(x, 8))
+    assert wrong is not None
+    assert wrong.got == "['key'] key<fry>[] [0 8]"
+    assert wrong.expected == "['key'] key<fry>[] [0 7]"
+    assert measures.show_number(jax.random.key(7)) == "[0, 7]"

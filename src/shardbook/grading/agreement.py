@@ -17,6 +17,7 @@ from shardbook.grading.measures import (
     NEAR,
     is_array,
     leaves,
+    numbers,
     show,
     show_both,
     show_number,
@@ -121,6 +122,7 @@ def is_close(got: Any, expected: Any) -> bool:
 
 
 def _is_close(got: Any, expected: Any) -> bool:
+    got, expected = numbers(got), numbers(expected)
     if not is_array(expected):
         return type(got) is type(expected) and bool(got == expected)
     return np.shape(got) == expected.shape and np.allclose(

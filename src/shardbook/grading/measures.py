@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
@@ -205,6 +206,15 @@ def leaves(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in found}
 
 
+def numbers(value: Any) -> Any:
+    """Give a random key as its numbers, and anything else as it is."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(
+        value.dtype, jax.dtypes.prng_key
+    ):
+        return jax.random.key_data(value)
+    return value
+
+
 def type_of(value: Any) -> str:
     """Write dtype and shape of an array, or the type of anything else."""
     if is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
@@ -215,10 +225,11 @@ def type_of(value: Any) -> str:
 def show(value: Any) -> str:
     """Write a value so that it can be compared with another by eye."""
     if is_array(value):
-        if value.size > 16:
-            return f"{type_of(value)} {np.asarray(value).ravel()[:8]} ..."
+        array = np.asarray(numbers(value))
+        if array.size > 16:
+            return f"{type_of(value)} {array.ravel()[:8]} ..."
         with np.printoptions(precision=6, suppress=True, linewidth=70):
-            return f"{type_of(value)} {np.asarray(value)}"
+            return f"{type_of(value)} {array}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) < 400 else f"{text[:400]} ..."
 
@@ -230,6 +241,7 @@ def show_both(got: Any, expected: Any) -> tuple[str, str]:
         return words
     if got.shape != expected.shape or expected.ndim == 0:
         return words
+    got, expected = numbers(got), numbers(expected)
     wrong = ~np.isclose(got, expected, **NEAR)
     if not wrong.any():
         return words
@@ -243,7 +255,8 @@ def show_both(got: Any, expected: Any) -> tuple[str, str]:
 
 def show_number(value: Any) -> str:
     """Write a number as people do; anything else as Python does."""
-    number = value.item() if hasattr(value, "item") else value
+    value = numbers(value)
+    number = value.tolist() if hasattr(value, "tolist") else value
     return f"{number:.6g}" if isinstance(number, float) else repr(number)
 
 
