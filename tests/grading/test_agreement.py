@@ -354,3 +354,31 @@ def test_random_keys_are_compared(problem: Callable[..., None]) -> None:
     assert wrong.got == "['key'] key<fry>[] [0 8]"
     assert wrong.expected == "['key'] key<fry>[] [0 7]"
     assert measures.show_number(jax.random.key(7)) == "[0, 7]"
+
+
+def test_a_copy_between_devices_is_seen(
+    problem: Callable[..., None],
+) -> None:
+    """What comes from the host is no copy; what is on a device is one."""
+
+    def laid_out(batch: Any, mesh: Mesh) -> Any:
+        return jax.device_put(batch, NamedSharding(mesh, P("data")))
+
+    def first_on_one(batch: Any, mesh: Mesh) -> Any:
+        return laid_out(jax.tree.map(jnp.asarray, batch), mesh)
+
+    def fails_in_words(batch: Any, mesh: Mesh) -> Any:
+        raise TypeError("no batch")
+
+    problem(laid_out)
+    call = "toy(numpy_batch(8, 2), mesh_of(8, 1))"
+    case = Case(call, under=measures.guarded_copies)
+    check = same("placement", case, measures.copies, "why")
+
+    assert fails(check, laid_out) is None
+    wrong = fails(check, first_on_one)
+    assert wrong is not None
+    assert wrong.got == "a copy from one device to another"
+    other = fails(check, fails_in_words)
+    assert other is not None
+    assert other.got == "TypeError: no batch"

@@ -125,6 +125,24 @@ def refusal(
 
 
 @contextmanager
+def guarded_copies() -> Iterator[list[BaseException]]:
+    """Let jax refuse each copy from one device to another, but in jit."""
+    with (
+        jax.transfer_guard_device_to_device("disallow_explicit"),
+        errors() as raised,
+    ):
+        yield raised
+
+
+def copies(seen: Seen) -> str:
+    """Tell whether a call under :func:`guarded_copies` made a copy."""
+    words = "".join(f"{type(e).__name__}: {e}" for e in seen.noted)
+    if "Disallowed device-to-device" in words:
+        return "a copy from one device to another"
+    return words or "no copy from one device to another"
+
+
+@contextmanager
 def shard_maps() -> Iterator[list[Any]]:
     """Give mesh, arguments and specs of each shard_map that is entered."""
     entered: list[Any] = []
