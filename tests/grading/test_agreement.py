@@ -382,3 +382,20 @@ def test_a_copy_between_devices_is_seen(
     other = fails(check, fails_in_words)
     assert other is not None
     assert other.got == "TypeError: no batch"
+
+
+def test_a_refused_call_prints_nothing(
+    problem: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What jax prints of an error that must be raised is not shown."""
+
+    def printing(x: jax.Array) -> jax.Array:
+        print("toy.py:7:4 (toy)")
+        return halved(x)
+
+    problem(halved)
+    case = Case("toy(normal(3))", under=measures.errors)
+    check = same("contract", case, measures.refusal(), "why")
+
+    assert fails(check, printing) is None
+    assert capsys.readouterr().out == ""

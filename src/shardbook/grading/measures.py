@@ -1,9 +1,10 @@
 """What can be compared of a call: each function takes what was seen."""
 
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import jax
@@ -92,7 +93,9 @@ def errors() -> Iterator[list[BaseException]]:
     """Take the error that a call raises for its answer."""
     raised: list[BaseException] = []
     try:
-        yield raised
+        # jax 0.12.0 prints the place of some errors on its own.
+        with redirect_stdout(io.StringIO()):
+            yield raised
     except Crashed as crash:
         if crash.error is None:
             raise
