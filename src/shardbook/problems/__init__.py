@@ -4,6 +4,7 @@
 PARTS = {
     "First steps": (
         "auto_mesh",
+        "place_batch",
     ),
     "A sharded model": (
         "state_to_sharded_layout",
