@@ -399,3 +399,25 @@ def test_a_refused_call_prints_nothing(
 
     assert fails(check, printing) is None
     assert capsys.readouterr().out == ""
+
+
+def test_an_argument_that_is_changed_is_seen(
+    problem: Callable[..., None],
+) -> None:
+    """What becomes of the first argument can be compared."""
+
+    def moved(model: nnx.Linear) -> nnx.Linear:
+        graphdef, state = nnx.split(model)
+        return nnx.merge(graphdef, jax.device_put(state, jax.devices()[1]))
+
+    def moved_in_place(model: nnx.Linear) -> nnx.Linear:
+        kernel = model.kernel
+        kernel.set_value(jax.device_put(kernel[...], jax.devices()[1]))
+        return moved(model)
+
+    problem(moved)
+    call = "toy(mlp(2, 3, 4).up)"
+    check = same("placement", call, measures.argument_shards, "why")
+
+    assert fails(check, moved) is None
+    assert fails(check, moved_in_place)
