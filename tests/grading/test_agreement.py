@@ -421,3 +421,94 @@ def test_an_argument_that_is_changed_is_seen(
 
     assert fails(check, moved) is None
     assert fails(check, moved_in_place)
+
+
+State = dict[str, jax.Array]
+
+
+def counting() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that adds x to a total, which it donates."""
+    add = jax.jit(lambda total, x: total + x.sum(), donate_argnums=0)
+
+    def step(state: State, x: jax.Array) -> jax.Array:
+        state["total"] = add(state["total"], x)
+        return x.sum()
+
+    return step
+
+
+def forgetting() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that does not keep the new total."""
+    step = counting()
+    return lambda state, x: step({"total": state["total"] + 0}, x)
+
+
+def keeping() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that donates a copy of the total."""
+    step = counting()
+
+    def copied(state: State, x: jax.Array) -> jax.Array:
+        state["total"] = state["total"] + 0
+        return step(state, x)
+
+    return copied
+
+
+def drifting() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that puts the total on another device."""
+    step = counting()
+
+    def moved(state: State, x: jax.Array) -> jax.Array:
+        result = step(state, x)
+        state["total"] = jax.device_put(state["total"], jax.devices()[0])
+        return result
+
+    return moved
+
+
+def compiling() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that compiles in each call."""
+    return lambda state, x: counting()(state, x)
+
+
+@pytest.mark.parametrize(
+    ("of", "function", "got", "expected"),
+    [
+        (measures.step_results, lambda: lambda _, x: x, "", ""),
+        (measures.step_arguments, forgetting, "", ""),
+        (measures.step_shards, drifting, "device 0", "device 7"),
+        (measures.step_kept, keeping, "0.total\n1", "1"),
+        (measures.step_compilations, compiling, "2 more", "nothing more"),
+    ],
+)
+def test_a_step_is_called_again_and_again(
+    problem: Callable[..., None],
+    of: Any,
+    function: Callable[..., Any],
+    got: str,
+    expected: str,
+) -> None:
+    """A step is run, and what it did to its arguments is compared."""
+    problem(counting)
+    step = "{'total': committed(normal())}, normal(4)"
+    check = same("any", Case("toy()", step=step), of, "why")
+
+    assert fails(check, counting) is None
+    wrong = fails(check, function)
+    assert wrong is not None
+    assert got in wrong.got
+    assert expected in wrong.expected
+
+
+def test_the_collectives_of_a_step_that_ran(
+    problem: Callable[..., None],
+) -> None:
+    """Those of the first call count, and those of later calls do not."""
+    problem(summing_step)
+    case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
+    check = same("any", case, measures.step_collectives, "why")
+
+    assert fails(check, summing_step) is None
+    wrong = fails(check, local_step)
+    assert wrong is not None
+    assert (wrong.got, wrong.expected) == ("none", "1 all-reduce")

@@ -100,7 +100,7 @@ def same(
                 if agree(found, rival.answer(*positional, **named)):
                     reason, section = rival.why, rival.read
                     break
-            attempt.name_call(case.call, case.given)
+            attempt.name_call(case.code, case.given)
             got, expected = _difference(found, wanted)
             raise Wrong(reason, got=got, expected=expected, read=section)
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from shardbook import program
+from shardbook._layout import strip_value
 from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
@@ -31,7 +32,7 @@ class Case:
             and the solution alike.
         step: For a problem that returns a step, the arguments of the step,
             as code: ``"mlp_params(4, 8, 4), normal(8, 4)"``. The step is
-            compiled for them, not run.
+            compiled for them, and run if a measure asks for it.
         values: Whether to note what the attempt's variables hold.
         programs: Whether to note the programs that the call compiles.
     """
@@ -42,6 +43,11 @@ class Case:
     step: str = ""
     values: bool = False
     programs: bool = False
+
+    @property
+    def code(self) -> str:
+        """All of it as code, with the call of the step."""
+        return f"{self.call}({self.step})" if self.step else self.call
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +75,31 @@ class Seen:
     programs: list[Program] | MissingInternal | None
 
 
+# The second call takes what the first has left, and the third what all
+# later ones take.
+CALLS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """What came of calling a returned step again and again.
+
+    Attributes:
+        results: What the calls returned.
+        arguments: What each call was given, by position or by name, as the
+            last has left it.
+        kept: The paths of the arrays that the arguments held at first, and
+            that no call donated.
+        programs: The programs that each call compiled, or why this version
+            of jax does not show them.
+    """
+
+    results: list[Any]
+    arguments: dict[str, Any]
+    kept: list[str]
+    programs: list[list[Program]] | MissingInternal
+
+
 @cache
 def observe(attempt: Attempt, case: Case) -> Seen:
     """Make a call, once, and note what came back."""
@@ -78,10 +109,7 @@ def observe(attempt: Attempt, case: Case) -> Seen:
     programs: list[Program] | MissingInternal | None = None
     with ExitStack() as stack:
         if case.programs:
-            try:
-                programs = stack.enter_context(_compilations())
-            except MissingInternal as error:
-                programs = error
+            programs = _noted(stack)
         noted = stack.enter_context(case.under())
         if case.values:
             stack.enter_context(spies.values_in(attempt.filename, values))
@@ -89,6 +117,45 @@ def observe(attempt: Attempt, case: Case) -> Seen:
     return Seen(
         attempt, case, attempt.arguments, result, noted, values, programs
     )
+
+
+@cache
+def repeated(attempt: Attempt, case: Case) -> Repeated:
+    """Call the step of a case a few times, with the same arguments."""
+    step = observe(attempt, case).result
+    ((positional, named),) = arguments(f"step({case.step})")
+    attempt.name_call(case.code, case.given)
+    given = {str(i): each for i, each in enumerate(positional)} | named
+    held = by_path(given)
+    results: list[Any] = []
+    programs: list[list[Program]] = []
+    with ExitStack() as stack:
+        noted = _noted(stack)
+        seen = noted if isinstance(noted, list) else []
+        stack.enter_context(case.under())
+        stack.enter_context(attempt.running())
+        for _ in range(CALLS):
+            before = len(seen)
+            result = step(*positional, **named)
+            results.append(jax.block_until_ready(result))
+            programs.append(seen[before:])
+    kept = [
+        path
+        for path, array in held.items()
+        if isinstance(array, jax.Array) and not array.is_deleted()
+    ]
+    shown = noted if isinstance(noted, MissingInternal) else programs
+    return Repeated(results, given, kept, shown)
+
+
+def by_path(tree: Any) -> dict[str, Any]:
+    """Give the leaves of a tree by their names, joined by dots."""
+    return {
+        jax.tree_util.keystr(
+            strip_value(path), simple=True, separator="."
+        ): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
 
 
 @cache
@@ -101,13 +168,21 @@ def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
     if case.step:
         step = observe(attempt, case).result
         ((positional, named),) = arguments(f"step({case.step})")
-        attempt.name_call(f"{case.call}({case.step})", case.given)
+        attempt.name_call(case.code, case.given)
         with case.under(), attempt.running():
             return [program(step, *positional, **named)]
     noted = observe(attempt, replace(case, programs=True)).programs
     if isinstance(noted, MissingInternal):
         raise noted
     return noted or []
+
+
+def _noted(stack: ExitStack) -> list[Program] | MissingInternal:
+    """Note each program that is compiled, if this jax shows them."""
+    try:
+        return stack.enter_context(_compilations())
+    except MissingInternal as error:
+        return error
 
 
 @contextmanager

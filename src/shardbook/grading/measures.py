@@ -16,7 +16,7 @@ from shardbook import draw
 from shardbook._program import Program
 from shardbook.grading import _jax_internals
 from shardbook.grading.attempt import Crashed
-from shardbook.grading.cases import Seen, compiled
+from shardbook.grading.cases import Seen, by_path, compiled, repeated
 
 # How near two numbers must be to be the same.
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
@@ -65,6 +65,47 @@ def transfers(seen: Seen) -> Mapping[str, int]:
     """Give the bytes that are moved before a step starts, by argument."""
     (step,) = compiled(seen.attempt, seen.case)
     return step.transfers or {}
+
+
+def step_results(seen: Seen) -> list[Any]:
+    """Give what a step returned, each time that it was called."""
+    return repeated(seen.attempt, seen.case).results
+
+
+def step_arguments(seen: Seen) -> dict[str, Any]:
+    """Give the arguments of a step as they are after the last call."""
+    return by_path(repeated(seen.attempt, seen.case).arguments)
+
+
+def step_shards(seen: Seen) -> dict[str, str]:
+    """Describe where the arguments of a step are after the last call."""
+    left = step_arguments(seen)
+    return {path: describe_shards(leaf) for path, leaf in left.items()}
+
+
+def step_kept(seen: Seen) -> str:
+    """Name the arrays of its arguments that a step did not donate."""
+    return "\n".join(repeated(seen.attempt, seen.case).kept) or "none"
+
+
+def step_collectives(seen: Seen) -> str:
+    """Count the collectives in what the first call of a step compiles."""
+    first, *_ = _step_programs(seen)
+    return counted(first)
+
+
+def step_compilations(seen: Seen) -> str:
+    """Say whether the later calls of a step compile anything."""
+    _, *later = _step_programs(seen)
+    count = sum(map(len, later))
+    return f"{count} more programs" if count else "nothing more"
+
+
+def _step_programs(seen: Seen) -> list[list[Program]]:
+    programs = repeated(seen.attempt, seen.case).programs
+    if isinstance(programs, _jax_internals.MissingInternal):
+        raise programs
+    return programs
 
 
 def argument_bytes(seen: Seen) -> int:
