@@ -512,3 +512,27 @@ def test_the_collectives_of_a_step_that_ran(
     wrong = fails(check, local_step)
     assert wrong is not None
     assert (wrong.got, wrong.expected) == ("none", "1 all-reduce")
+
+
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [
+        (lambda last: {str(i): "same" for i in range(9)} | {"9": last}, ""),
+        (lambda last: "\n".join(["same"] * 9 + [last]), "...\n"),
+    ],
+    ids=["entries", "lines"],
+)
+def test_of_much_only_what_differs_is_shown(
+    problem: Callable[..., None], result: Callable[..., Any], got: str
+) -> None:
+    """Of many entries or lines, those that are alike are left out."""
+    problem(lambda: result("ours"))
+    check = same("any", "toy()", measures.result, "why")
+
+    error = fails(check, lambda: result("yours"))
+
+    assert error is not None
+    assert "same" not in error.got + error.expected
+    assert error.got.startswith(got)
+    assert "yours" in error.got
+    assert "ours" in error.expected

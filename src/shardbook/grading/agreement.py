@@ -24,6 +24,9 @@ from shardbook.grading.measures import (
     types,
 )
 
+# How many numbers, or lines that are alike, a verdict shows.
+_FEW = 8
+
 
 @dataclass(frozen=True)
 class Check:
@@ -132,11 +135,14 @@ def _is_close(got: Any, expected: Any) -> bool:
 
 def _difference(found: Any, wanted: Any) -> tuple[str, str]:
     """Write both sides: a few numbers in lines, else what differs first."""
+    if isinstance(found, str) and isinstance(wanted, str):
+        found, wanted = _from_difference(found, wanted)
     got, expected = _entries(found), _entries(wanted)
     if got.keys() != expected.keys():
         return show(found), show(wanted)
-    if all(
-        np.ndim(leaf) == 0 for leaf in (*expected.values(), *got.values())
+    if len(expected) <= _FEW and all(
+        np.ndim(leaf) == 0 and "\n" not in str(leaf)
+        for leaf in (*expected.values(), *got.values())
     ):
         return _lines(got, expected)
     for path, leaf in expected.items():
@@ -146,9 +152,22 @@ def _difference(found: Any, wanted: Any) -> tuple[str, str]:
     return show(found), show(wanted)
 
 
+def _from_difference(found: str, wanted: str) -> tuple[str, str]:
+    """Leave out the lines before the first that differs, if many are."""
+    got, expected = found.splitlines(), wanted.splitlines()
+    pairs = enumerate(zip(got, expected, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), 0)
+    if same < _FEW:
+        return found, wanted
+    return (
+        "\n".join(["...", *got[same:]]),
+        "\n".join(["...", *expected[same:]]),
+    )
+
+
 def _entries(tree: Any) -> dict[str, Any]:
     """Give the leaves of a tree, or the entries of a short array."""
-    if is_array(tree) and tree.ndim == 1 and 1 < tree.size <= 8:
+    if is_array(tree) and tree.ndim == 1 and 1 < tree.size <= _FEW:
         return {f"[{i}]": tree[i, ...] for i in range(tree.size)}
     return leaves(tree)
 
