@@ -14,6 +14,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, PartitionSpec as P
 
 __all__ = [
+    "P",
     "RULES",
     "committed",
     "mesh_of",

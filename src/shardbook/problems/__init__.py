@@ -4,6 +4,7 @@
 PARTS = {
     "First steps": (
         "auto_mesh",
+        "shard_shape",
         "place_batch",
     ),
     "A sharded model": (
