@@ -14,8 +14,8 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, PartitionSpec as P
 
 __all__ = [
-    "P",
     "RULES",
+    "P",
     "committed",
     "mesh_of",
     "mlp",
