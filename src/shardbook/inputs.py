@@ -16,7 +16,9 @@ from jax.sharding import AxisType, Mesh, PartitionSpec as P
 __all__ = [
     "RULES",
     "P",
+    "backwards",
     "committed",
+    "laid_out",
     "mesh_of",
     "mlp",
     "mlp_params",
@@ -244,3 +246,14 @@ An array has the spec of the first rule whose expression matches its whole
 path: output channels, heads and hidden units over ``"model"``, the rest
 replicated.
 """
+
+
+def laid_out(tree: Any, mesh: Mesh, spec: P) -> Any:
+    """Return the arrays of a tree, laid out over a mesh by a spec."""
+    return jax.device_put(tree, NamedSharding(mesh, spec))
+
+
+def backwards(mesh: Mesh) -> Mesh:
+    """Return a mesh of the same devices, from the last to the first."""
+    devices = np.flip(mesh.devices)
+    return Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)

@@ -5,6 +5,7 @@ PARTS = {
     "First steps": (
         "auto_mesh",
         "shard_shape",
+        "who_holds",
         "place_batch",
     ),
     "A sharded model": (

@@ -1,0 +1,43 @@
+"""Find the devices that hold an element of an array."""
+
+import jax
+
+
+def who_holds(array: jax.Array, index: tuple[int, ...]) -> list[int]:
+    """Return the ids of the devices that hold an element.
+
+    The sharding knows them, so nothing is computed and nothing is copied.
+
+    Args:
+        array: Array of any shape, on any devices.
+        index: A position for each axis of the array; a negative one
+            counts from the end, as in NumPy.
+
+    Returns:
+        The ids in ascending order. A replicated element has more than one.
+
+    Raises:
+        IndexError: If a position is outside of its axis.
+        ValueError: If there are not as many positions as axes.
+
+    Example:
+        On a mesh of 2 by 4, ``who_holds(array, (0, 0))`` is ``[0, 4]`` if
+        the array is sharded as ``P(None, "model")``.
+
+    References:
+        JAX, *Parallel programming*,
+        https://docs.jax.dev/en/latest/parallel.html
+    """
+    # --- solution ---
+    slices_of = array.sharding.devices_indices_map(array.shape)
+    holders: dict[jax.Device, tuple[slice, ...]] = {**slices_of}
+    pairs = zip(index, array.shape, strict=True)
+    for axis, (position, size) in enumerate(pairs):
+        if not -size <= position < size:
+            raise IndexError(f"{position} is outside of an axis of {size}")
+        holders = {
+            device: slices
+            for device, slices in holders.items()
+            if position % size in range(size)[slices[axis]]
+        }
+    return sorted(device.id for device in holders)
