@@ -26,6 +26,7 @@ PUBLIC = {
     "flax.nnx.module.Module": "flax.nnx.Module",
     "flax.nnx.rnglib.Rngs": "flax.nnx.Rngs",
     "flax.nnx.statelib.State": "flax.nnx.State",
+    "flax.nnx.training.optimizer.Optimizer": "flax.nnx.optimizer.Optimizer",
     "flax.nnx.variablelib.Variable": "flax.nnx.Variable",
     "jax.P": "jax.sharding.PartitionSpec",
     "jax._src.basearray.Array": "jax.Array",
