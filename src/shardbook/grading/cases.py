@@ -57,7 +57,6 @@ class Seen:
     Attributes:
         attempt: What was called.
         case: The call.
-        arguments: Its positional arguments, as the call has left them.
         result: What it returned.
         noted: What the context of the case gave, such as what a spy saw.
         values: What the variables of the attempt's functions held as the
@@ -68,7 +67,6 @@ class Seen:
 
     attempt: Attempt
     case: Case
-    arguments: list[Any]
     result: Any
     noted: Any
     values: list[Any]
@@ -114,9 +112,7 @@ def observe(attempt: Attempt, case: Case) -> Seen:
         if case.values:
             stack.enter_context(spies.values_in(attempt.filename, values))
         result = attempt(case.call, case.given)
-    return Seen(
-        attempt, case, attempt.arguments, result, noted, values, programs
-    )
+    return Seen(attempt, case, result, noted, values, programs)
 
 
 @cache

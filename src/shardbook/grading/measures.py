@@ -50,12 +50,6 @@ def shards(seen: Seen) -> str:
     return "\n".join(map(describe_shards, leaves(seen.result).values()))
 
 
-def argument_shards(seen: Seen) -> str:
-    """Describe which device holds which slice of the first argument."""
-    held = leaves(seen.arguments[0])
-    return "\n".join(map(describe_shards, held.values()))
-
-
 def collectives(seen: Seen) -> str:
     """Count the collectives in all that a call compiles."""
     return counted(compiled(seen.attempt, seen.case))
