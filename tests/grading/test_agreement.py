@@ -417,10 +417,30 @@ def test_an_argument_that_is_changed_is_seen(
 
     problem(moved)
     call = "toy(mlp(2, 3, 4).up)"
-    check = same("placement", call, measures.argument_shards, "why")
+    check = same("placement", call, measures.argument_layouts, "why")
 
     assert fails(check, moved) is None
-    assert fails(check, moved_in_place)
+    wrong = fails(check, moved_in_place)
+    assert wrong is not None
+    assert wrong.got.startswith("['kernel'] float32[2,3]")
+
+
+def test_layouts_are_compared_by_path(problem: Callable[..., None]) -> None:
+    """Of a tree's layout, the first array that differs is shown."""
+
+    def laid_out(x: jax.Array, *spec: str) -> dict[str, Any]:
+        sharding = NamedSharding(inputs.mesh_of(8, 1), P(*spec))
+        rows = jax.device_put(x, sharding)
+        return {"a": x, "b": nnx.Param(rows), "c": rows}
+
+    problem(laid_out)
+    check = same("placement", "toy(normal(8))", measures.layouts, "why")
+
+    assert fails(check, laid_out) is None
+    wrong = fails(check, lambda x: laid_out(x, "data"))
+    assert wrong is not None
+    assert wrong.got.startswith("['b'] float32[8]\n  device 0: [0:1]")
+    assert wrong.expected == "['b'] float32[8]\n  devices 0-7: [0:8]"
 
 
 State = dict[str, jax.Array]

@@ -77,6 +77,7 @@ class Attempt:
         module: What is defined there, by name.
         call: The last call, as code that runs when pasted.
         given: What is altered around that call, in words.
+        arguments: The positional arguments of that call.
         deprecations: The deprecation warnings of all calls.
         settings: What it has set in jax, in force while its code runs.
     """
@@ -87,6 +88,7 @@ class Attempt:
     module: dict[str, Any]
     call: str = ""
     given: str = ""
+    arguments: list[Any] = field(default_factory=list)
     deprecations: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -111,6 +113,7 @@ class Attempt:
         self.name_call(call, given)
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
+        self.arguments, _ = calls[0]
         result: Any = self.function
         with self.running():
             for positional, named in calls:

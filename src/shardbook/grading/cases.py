@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from shardbook import program
-from shardbook._layout import strip_value
+from shardbook._layout import expand_modules, strip_value
 from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
@@ -57,6 +57,7 @@ class Seen:
     Attributes:
         attempt: What was called.
         case: The call.
+        arguments: Its positional arguments, as the call has left them.
         result: What it returned.
         noted: What the context of the case gave, such as what a spy saw.
         values: What the variables of the attempt's functions held as the
@@ -67,6 +68,7 @@ class Seen:
 
     attempt: Attempt
     case: Case
+    arguments: list[Any]
     result: Any
     noted: Any
     values: list[Any]
@@ -112,7 +114,9 @@ def observe(attempt: Attempt, case: Case) -> Seen:
         if case.values:
             stack.enter_context(spies.values_in(attempt.filename, values))
         result = attempt(case.call, case.given)
-    return Seen(attempt, case, result, noted, values, programs)
+    return Seen(
+        attempt, case, attempt.arguments, result, noted, values, programs
+    )
 
 
 @cache
@@ -145,12 +149,14 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
 
 
 def by_path(tree: Any) -> dict[str, Any]:
-    """Give the leaves of a tree by their names, joined by dots."""
+    """Give the leaves of a tree by their names; what is twice, once."""
     return {
         jax.tree_util.keystr(
             strip_value(path), simple=True, separator="."
         ): leaf
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(
+            expand_modules(tree)
+        )
     }
 
 

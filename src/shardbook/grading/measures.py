@@ -50,6 +50,16 @@ def shards(seen: Seen) -> str:
     return "\n".join(map(describe_shards, leaves(seen.result).values()))
 
 
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe the shards of what a call returned, by path."""
+    return shards_by_path(seen.result)
+
+
+def argument_layouts(seen: Seen) -> dict[str, str]:
+    """Describe the shards of the first argument, as the call left it."""
+    return shards_by_path(seen.arguments[0])
+
+
 def collectives(seen: Seen) -> str:
     """Count the collectives in all that a call compiles."""
     return counted(compiled(seen.attempt, seen.case))
@@ -73,8 +83,7 @@ def step_arguments(seen: Seen) -> dict[str, Any]:
 
 def step_shards(seen: Seen) -> dict[str, str]:
     """Describe where the arguments of a step are after the last call."""
-    left = step_arguments(seen)
-    return {path: describe_shards(leaf) for path, leaf in left.items()}
+    return shards_by_path(repeated(seen.attempt, seen.case).arguments)
 
 
 def step_kept(seen: Seen) -> str:
@@ -320,6 +329,11 @@ def show_number(value: Any) -> str:
     value = numbers(value)
     number = value.tolist() if hasattr(value, "tolist") else value
     return f"{number:.6g}" if isinstance(number, float) else repr(number)
+
+
+def shards_by_path(tree: Any) -> dict[str, str]:
+    """Describe the shards of each array; of one that is twice, once."""
+    return {path: describe_shards(x) for path, x in by_path(tree).items()}
 
 
 def describe_shards(array: Any) -> str:
