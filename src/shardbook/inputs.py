@@ -10,18 +10,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax  # type: ignore[import-untyped]
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
     "RULES",
     "P",
+    "adafactor",
+    "adam",
     "backwards",
     "committed",
+    "counted_mlp",
+    "from_shapes",
     "laid_out",
     "mesh_of",
     "mlp",
     "mlp_params",
+    "momentum",
     "normal",
     "numpy_batch",
     "rule",
@@ -257,3 +263,81 @@ def backwards(mesh: Mesh) -> Mesh:
     """Return a mesh of the same devices, from the last to the first."""
     devices = np.flip(mesh.devices)
     return Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
+
+
+class CountedMLP(MLP):
+    """An MLP that counts its calls, in ``calls``, which is no parameter."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, size, size, rngs=nnx.Rngs(0))
+        self.calls = nnx.Variable(jnp.zeros((), jnp.int32))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return ``(..., size)`` for an x of that shape."""
+        self.calls[...] += 1
+        return super().__call__(x)
+
+
+def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
+    """Return a Module of two layers that counts its calls, on a mesh.
+
+    Args:
+        mesh: Mesh with the axes ``"data"`` and ``"model"``.
+        sharded: Whether the kernel of ``up`` is sharded by columns over
+            ``"model"``, that of ``down`` by rows, and the bias of ``down``
+            over ``"data"``. All else is replicated.
+
+    Returns:
+        An MLP of :func:`mlp` with 16 inputs, hidden units and outputs, and
+        ``calls``, an int32 count that is no parameter.
+    """
+    model = CountedMLP(16)
+    specs = {
+        "up.kernel": P(None, "model"),
+        "down.kernel": P("model"),
+        "down.bias": P("data"),
+    }
+
+    def place(path: Any, leaf: jax.Array) -> Any:
+        name = ".".join(str(key.name) for key in path[:2])
+        spec = specs.get(name, P()) if sharded else P()
+        return jax.device_put(leaf, NamedSharding(mesh, spec))
+
+    placed: CountedMLP = jax.tree.map_with_path(place, model)
+    return placed
+
+
+def adam() -> Any:
+    """Return optax's Adam: two moments, and one count."""
+    return optax.adam(1e-2)
+
+
+def momentum() -> Any:
+    """Return optax's SGD with momentum: one moment, and no count."""
+    return optax.sgd(0.1, momentum=0.9)
+
+
+def adafactor() -> Any:
+    """Return optax's Adafactor.
+
+    For a kernel it keeps two vectors, one for its rows and one for its
+    columns, and for a bias an array of its shape.
+    """
+    return optax.adafactor(1e-2, min_dim_size_to_factor=8)
+
+
+def from_shapes() -> Any:
+    """Return SGD with momentum, written without ``zeros_like``.
+
+    Its moment starts as ``jnp.zeros(p.shape, p.dtype)``.
+    """
+
+    def init(params: Any) -> Any:
+        return jax.tree.map(lambda p: jnp.zeros(p.shape, p.dtype), params)
+
+    def update(grads: Any, state: Any, params: Any = None) -> Any:
+        del params
+        state = jax.tree.map(lambda g, s: g + 0.9 * s, grads, state)
+        return jax.tree.map(lambda s: -0.1 * s, state), state
+
+    return optax.GradientTransformation(init, update)

@@ -16,6 +16,7 @@ PARTS = {
     ),
     "Training": (
         "tree_mode_shard_map",
+        "optimizer_like_params",
         "megatron_mlp",
     ),
 }

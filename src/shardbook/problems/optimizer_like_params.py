@@ -1,0 +1,55 @@
+"""Make an optimizer whose state is laid out as the parameters are."""
+
+from typing import Any
+
+import jax
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+
+def optimizer_like_params(
+    model: nnx.Module, tx: Any, mesh: Mesh
+) -> nnx.Optimizer[nnx.Module]:
+    """Return an optimizer that has each moment where its parameter is.
+
+    Of Adam each device holds twice the bytes that it holds of the
+    parameters, and 8 more: the two counts, which are replicated.
+
+    Args:
+        model: A model whose arrays are laid out on ``mesh``.
+        tx: A gradient transformation of optax, such as ``adam(1e-3)``.
+        mesh: Mesh with Auto axes.
+
+    Returns:
+        ``nnx.Optimizer(model, tx, wrt=nnx.Param)``, with all its arrays
+        committed to the mesh. An array that has the path and the shape of
+        a parameter has its sharding; any other is replicated, ``P()``.
+
+    Example:
+        ``optimizer_like_params(model, optax.adam(1e-3), mesh).step`` is
+        uint32, with the value 0 and the spec ``P()``.
+
+    References:
+        Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training
+        Trillion Parameter Models*, 2020, section 3.1,
+        https://arxiv.org/abs/1910.02054
+    """
+    # --- solution ---
+    params = dict(jax.tree.leaves_with_path(nnx.state(model, nnx.Param)))
+    replicated = NamedSharding(mesh, P())
+
+    def place(path: tuple[Any, ...], leaf: jax.Array) -> Any:
+        # The path of a moment ends with the path of its parameter.
+        for start in range(len(path)):
+            param = params.get(path[start:])
+            if param is not None and param.shape == leaf.shape:
+                return jax.device_put(leaf, param.sharding)
+        return jax.device_put(leaf, replicated)
+
+    # Flax asks for a mesh where Variables are annotated with its axes.
+    with jax.set_mesh(mesh):
+        optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
+    placed: nnx.Optimizer[nnx.Module] = jax.tree.map_with_path(
+        place, optimizer
+    )
+    return placed
