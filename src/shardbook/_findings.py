@@ -1,6 +1,7 @@
 """Find what looks wrong in a layout: each rule is a function."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
@@ -114,17 +115,26 @@ def _parts(leaf: "LeafLayout") -> int:
     return math.prod(sizes[n] for names in axes_of(leaf) for n in names)
 
 
+# A number that is a name, as in "layers.0", or ends one, as in "layers_0";
+# of what is rolled up already, the sign in its place.
+_NUMBER = re.compile(r"(?<![^._])(?:\d+|\*)(?![^.])")
+
+
 def pattern_of(path: str) -> str:
     """Write a path without the numbers of layers that repeat."""
-    names = path.split(".")
-    return ".".join("*" if name.isdecimal() else name for name in names)
+    return _NUMBER.sub("*", path)
 
 
 def common_pattern(paths: Sequence[str]) -> str:
     """Write paths as one, with ``*`` where their numbers differ."""
-    columns = zip(*(path.split(".") for path in paths), strict=True)
-    names = (set(column) for column in columns)
-    return ".".join(each.pop() if len(each) == 1 else "*" for each in names)
+    columns = zip(*map(_NUMBER.findall, paths), strict=True)
+    numbers = iter([set(column) for column in columns])
+
+    def same(_: re.Match[str]) -> str:
+        found = next(numbers)
+        return str(found.pop()) if len(found) == 1 else "*"
+
+    return _NUMBER.sub(same, paths[0])
 
 
 def _is_large(leaf: "LeafLayout") -> bool:

@@ -188,6 +188,21 @@ def test_a_large_layout_is_rolled_up() -> None:
     assert seen.by_size()[0].bytes == max(leaf.bytes for leaf in seen)
 
 
+def test_numbers_at_the_end_of_names() -> None:
+    """Linen numbers its layers so; one that differs is named too."""
+    kernels = [array((256, 512), COLUMNS)] * 40
+    kernels[7] = array((256, 512), ROWS)
+    tree = {f"layer_{i}": {"w_2": x} for i, x in enumerate(kernels)}
+    seen = layout(tree)
+
+    assert [x.path for x in seen.rolled_up()] == [
+        "layer_*.w_2",
+        "layer_7.w_2",
+    ]
+    assert list(seen.rolled_up().rolled_up()) == list(seen.rolled_up())
+    assert [f.path for f in seen.findings()] == ["layer_7.w_2"]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_a_table_keeps_the_width_of_the_terminal(
     columns: int, monkeypatch: pytest.MonkeyPatch
