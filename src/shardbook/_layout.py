@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -39,7 +39,9 @@ def device_id(device: Device) -> int:
     return device if isinstance(device, int) else device.id
 
 
-@dataclass(frozen=True)
+# Not frozen: there may be ten thousand, and it would take six times as long
+# to make one.
+@dataclass(slots=True)
 class LeafLayout:
     """How one array is laid out.
 
@@ -228,7 +230,8 @@ class TreeLayout(Sequence[LeafLayout]):
         memory of the host is not counted.
         """
         held: Counter[Device] = Counter()
-        for leaf in self:
+        # Not each array on each device: both may be thousands.
+        for leaf in self.rolled_up():
             if leaf.same_as is None and not leaf.host_memory:
                 for device in leaf.devices:
                     held[device] += leaf.bytes_per_device * leaf.repeats
@@ -251,7 +254,7 @@ class TreeLayout(Sequence[LeafLayout]):
         """Bytes in the memory of hosts, where arrays are offloaded to."""
         return sum(
             leaf.bytes
-            for leaf in self
+            for leaf in self.rolled_up()
             if leaf.host_memory and leaf.same_as is None
         )
 
@@ -287,20 +290,25 @@ class TreeLayout(Sequence[LeafLayout]):
         """Take arrays together that differ in the numbers of their path.
 
         Those of layers that repeat, if they are alike in all else:
-        ``layers.*.kernel``, with ``repeats``.
+        ``layers.*.kernel`` or ``layers_*.kernel``, with ``repeats``.
         """
         return self._rolled_up
 
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
-        groups: dict[Any, list[LeafLayout]] = {}
-        for leaf in self:
-            pattern = pattern_of(leaf.path)
+        groups: defaultdict[Any, list[LeafLayout]] = defaultdict(list)
+        for leaf in self._leaves:
             # What is the same array as another is not taken together.
-            alone = leaf.path if leaf.same_as else ""
-            place = (leaf.sharding, leaf.deleted, leaf.committed)
-            alike = (pattern, alone, leaf.dtype, leaf.shape, place)
-            groups.setdefault(alike, []).append(leaf)
+            alike = (
+                leaf.path if leaf.same_as else pattern_of(leaf.path),
+                leaf.same_as,
+                leaf.dtype,
+                leaf.shape,
+                leaf.sharding,
+                leaf.deleted,
+                leaf.committed,
+            )
+            groups[alike].append(leaf)
         return TreeLayout(
             group[0]
             if len(group) == 1
@@ -400,9 +408,17 @@ class TreeLayout(Sequence[LeafLayout]):
         return html_of(self)
 
 
+# Flax takes long to say what is no Variable, so what is most often asked
+# about goes first.
+_CONTAINERS = {dict, list, tuple, jax.ShapeDtypeStruct}
+_NODES = (nnx.Pytree, nnx.Variable)
+
+
 def is_graph_node(node: Any) -> bool:
     """Whether this is a Module, a Variable, or another node of flax.nnx."""
-    return isinstance(node, nnx.Pytree | nnx.Variable)
+    if type(node) in _CONTAINERS or isinstance(node, jax.Array):
+        return False
+    return isinstance(node, _NODES)
 
 
 def expand_modules(tree: Any) -> Any:
@@ -411,6 +427,8 @@ def expand_modules(tree: Any) -> Any:
     As a pytree, a Module repeats what it shares; its state does not.
     """
     nodes, treedef = jax.tree.flatten(tree, is_leaf=is_graph_node)
+    if not any(map(is_graph_node, nodes)):
+        return tree
     states = nnx.state([node for node in nodes if is_graph_node(node)])
     places = count()
     return jax.tree.unflatten(
@@ -434,52 +452,42 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @cache
-def _shard_shape(
-    sharding: Sharding, shape: tuple[int, ...]
-) -> tuple[int, ...]:
-    return sharding.shard_shape(shape)
-
-
-@cache
-def _name_of(dtype: Any) -> str:
-    return str(dtype)
+def _describe(
+    shape: tuple[int, ...], dtype: Any, sharding: Sharding | None
+) -> tuple[Any, str, int, Sharding | None, Any]:
+    """Give what arrays have in common that differ in their path alone."""
+    # The type of an array outside of any mesh.
+    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+        sharding = None
+    shard_shape = sharding and sharding.shard_shape(shape)
+    return shape, str(dtype), dtype.itemsize, sharding, shard_shape
 
 
 def _leaf_layout(name: str, leaf: Any, same_as: str | None) -> LeafLayout:
-    if isinstance(leaf, jax.core.Tracer):
+    is_array = isinstance(leaf, jax.Array)
+    if is_array and isinstance(leaf, jax.core.Tracer):
         raise TypeError(
             f"the array at {name!r} is being traced and is on no device "
             "yet; call layout() outside of jit, grad and vmap"
         )
-    if isinstance(leaf, bool | int | float | complex):
+    if isinstance(leaf, (bool, int, float, complex)):
         leaf = np.asarray(leaf)
-    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+    try:
+        shape, dtype = tuple(leaf.shape), leaf.dtype
+    except AttributeError:
         raise TypeError(
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "
             f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
-        )
-    shape, dtype = tuple(leaf.shape), leaf.dtype
-    deleted = isinstance(leaf, jax.Array) and leaf.is_deleted()
+        ) from None
+    deleted = is_array and leaf.is_deleted()
     sharding = None if deleted else getattr(leaf, "sharding", None)
-    # The type of an array outside of any mesh.
-    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
-        sharding = None
     try:
-        shard_shape = sharding and _shard_shape(sharding, shape)
+        about = _describe(shape, dtype, sharding)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
-    return LeafLayout(
-        name,
-        shape,
-        _name_of(dtype),
-        dtype.itemsize,
-        sharding,
-        shard_shape,
-        same_as,
-        deleted,
-        leaf.committed if isinstance(leaf, jax.Array) else None,
-    )
+    committed = leaf.committed if is_array else None
+    return LeafLayout(name, *about, same_as, deleted, committed)
 
 
 def layout(tree: Any) -> TreeLayout:
