@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 # What is smaller costs little, wherever it is: most biases and scales.
 LARGE = 2**16
+# Of the bytes on a device, what is worth a look whatever its name is.
+SHARE = 1 / 20
+# An accelerator computes in tiles of so many columns.
+TILE = 128
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,10 @@ def common_pattern(paths: Sequence[str]) -> str:
     return _NUMBER.sub(same, paths[0])
 
 
+def _size(leaf: "LeafLayout") -> int:
+    return leaf.bytes_per_device * leaf.repeats
+
+
 def _is_large(leaf: "LeafLayout") -> bool:
     return leaf.bytes_per_device >= LARGE
 
@@ -158,26 +166,38 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
     """Find large arrays that are replicated, where others are sharded.
 
     The others have the same name at the end of their path, such as
-    "kernel", and as many axes. Sums that are not reduced are not
-    replicated, and what is in the memory of hosts takes no device's.
+    "kernel", and as many axes. Or they are most of the tree, and what is
+    replicated takes a twentieth of the bytes on a device. Sums that are
+    not reduced are not replicated, and what is in the memory of hosts
+    takes no device's.
     """
+    everything = _on_meshes(leaves)
     kinds: dict[tuple[str, int], list[LeafLayout]] = defaultdict(list)
-    for leaf in _on_meshes(leaves):
+    for leaf in everything:
         name = leaf.path.rpartition(".")[2]
         kinds[name, len(leaf.shape)].append(leaf)
+    # Of the whole tree, what one device would hold alone.
+    whole = sum(_size(leaf) * _parts(leaf) for leaf in everything)
+    sharded = sum(_size(x) * _parts(x) for x in everything if _parts(x) > 1)
+    held = sum(map(_size, everything))
     for (name, _), alike in kinds.items():
-        most = max(map(_parts, alike))
-        sharded = sum(x.repeats for x in alike if _parts(x) > 1)
         for leaf in alike:
-            if most > 1 and _is_replicated(leaf) and _is_large(leaf):
-                size = leaf.bytes_per_device * leaf.repeats
-                yield Finding(
-                    "replicated",
-                    leaf.path,
-                    size - size // most,
-                    f"replicated, while {sharded} others named {name!r} "
-                    f"are sharded, up to {most} ways",
-                )
+            if not _is_replicated(leaf) or not _is_large(leaf):
+                continue
+            size, others, named = _size(leaf), alike, f" named {name!r}"
+            if max(map(_parts, alike)) == 1:
+                if 2 * sharded <= whole or size < SHARE * held:
+                    continue
+                others, named = everything, ""
+            most = max(map(_parts, others))
+            count = sum(x.repeats for x in others if _parts(x) > 1)
+            yield Finding(
+                "replicated",
+                leaf.path,
+                size - size // most,
+                f"replicated, while {count} others{named} are sharded, "
+                f"up to {most} ways",
+            )
 
 
 def other_axes(leaves: Leaves) -> Iterator[Finding]:
@@ -210,10 +230,11 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
 
 
 def largest_axis(leaves: Leaves) -> Iterator[Finding]:
-    """Find matrices sharded on the smaller axis alone.
+    """Find matrices whose smaller axis alone is sharded, into thin parts.
 
     Of two axes, where the larger is at least four times the other and
-    could be divided by the same mesh axes.
+    could be divided by the same mesh axes. As long as the parts are no
+    thinner than a tile, either axis will do.
     """
     for leaf in _on_meshes(leaves):
         axes = axes_of(leaf)
@@ -225,14 +246,16 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
             leaf.shape[large] >= 4 * leaf.shape[small]
             and axes[small]
             and not axes[large]
+            and leaf.shape[small] // parts < TILE
             and leaf.shape[large] % parts == 0
         ):
             yield Finding(
                 "largest_axis",
                 leaf.path,
-                leaf.bytes_per_device * leaf.repeats,
-                f"{leaf.spec} shards the axis of {leaf.shape[small]:,}, "
-                f"and leaves the one of {leaf.shape[large]:,} whole",
+                _size(leaf),
+                f"{leaf.spec} leaves {leaf.shape[small] // parts} of the "
+                f"axis of {leaf.shape[small]:,} on a device, and the one "
+                f"of {leaf.shape[large]:,} whole",
             )
 
 
@@ -284,7 +307,7 @@ def one_device(leaves: Leaves) -> Iterator[Finding]:
             yield Finding(
                 "one_device",
                 leaf.path,
-                leaf.bytes_per_device * leaf.repeats,
+                _size(leaf),
                 f"on one device, while others are on {max(sizes)}: a call "
                 f"with both {what}",
             )

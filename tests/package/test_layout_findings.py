@@ -97,6 +97,21 @@ def test_two_arrays_with_one_path() -> None:
         table.expect(table)
 
 
+def test_what_is_replicated_and_takes_the_memory() -> None:
+    """A large part of a device's bytes is named, whatever its name is."""
+    rest = {f"router_{i}": array((16, 512, 64), WHOLE) for i in range(9)}
+    sharded = {"embedding": array((8192, 8192), ROWS)}
+    size = 9 * 16 * 512 * 64 * 4
+
+    assert found(rest | sharded) == {
+        "router_*": ("replicated", size - size // 4)
+    }
+    # A router of one layer takes less than a twentieth.
+    assert found({"router": rest["router_0"]} | sharded) == {}
+    # With data parallelism, the batch alone is sharded.
+    assert found(rest | {"batch": array((512, 512), ROWS)}) == {}
+
+
 def test_what_is_sharded_otherwise_than_in_other_layers() -> None:
     """A layer with another spec is named, and what it should be."""
     odd = model(down1=array((512, 256), COLUMNS))
@@ -114,13 +129,16 @@ def test_what_is_sharded_otherwise_than_in_other_layers() -> None:
 
 
 def test_a_spec_that_leaves_the_largest_axis_whole() -> None:
-    """An embedding is sharded where it is small."""
+    """An embedding is sharded where it is small, into thin parts."""
     table = {"embedding": array((4096, 64), COLUMNS)}
 
     assert found(table) == {"embedding": ("largest_axis", 4096 * 16 * 4)}
+    assert "leaves 16 of the axis of 64" in repr(layout(table))
     assert found({"embedding": array((4096, 64), ROWS)}) == {}
     # 4095 rows can't be divided by four.
     assert found({"embedding": array((4095, 64), COLUMNS)}) == {}
+    # As FSDP does: parts of 128 are as good as any.
+    assert found({"embedding": array((4096, 512), COLUMNS)}) == {}
 
 
 def test_optimizer_state_and_its_parameter() -> None:
