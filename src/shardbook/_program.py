@@ -29,8 +29,9 @@ from shardbook._layout import (
 )
 
 _WIDEST = 72
-# How many arguments are shown of those that take the most bytes.
+# How many rows of a table are shown, those with the most bytes.
 _SHOWN = 8
+_COLLECTIVES = 24
 _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 _Table = tuple[str, str, Mapping[str, int]]
 
@@ -268,8 +269,7 @@ class Program:
             words = [f"{times}{unknown} {kind} over {over}", *rest]
             bytes_sent = sum(each.sent * each.times for each in alike)
             lines[", ".join(filter(None, words))] = bytes_sent
-        order = sorted(lines.items(), key=lambda line: -line[1])
-        return dict(order)
+        return _largest(lines, _COLLECTIVES)
 
     def __repr__(self) -> str:
         width = max(40, min(_WIDEST, get_terminal_size().columns))
@@ -321,10 +321,12 @@ def _size(limit: int | str) -> int:
     return int(float(found[1]) * 2 ** _UNITS[found[2]])
 
 
-def _largest(sizes: Mapping[str, int]) -> dict[str, int]:
+def _largest(
+    sizes: Mapping[str, int], limit: int = _SHOWN
+) -> dict[str, int]:
     """Keep the largest, and sum up the rest."""
     order = sorted(sizes.items(), key=lambda item: -item[1])
-    shown, rest = dict(order[:_SHOWN]), order[_SHOWN:]
+    shown, rest = dict(order[:limit]), order[limit:]
     if rest:
         shown[f"{len(rest)} others"] = sum(size for _, size in rest)
     return shown
@@ -339,8 +341,9 @@ def _text(
         figure = f" {number:,}"
         space = width - len(figure) - 2
         if len(name) > space:
-            # The end of a path says more than its start.
-            name = "..." + name[3 - space :]
+            # What it is stands at the start, and where at the end.
+            half = (space - 3) // 2
+            name = f"{name[: space - 3 - half]}...{name[-half:]}"
         yield f"  {name.ljust(space)}{figure}"
     if not rows:
         yield "  none"

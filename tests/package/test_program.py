@@ -1,6 +1,7 @@
 """What program() and collectives() report of a compiled call."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,24 @@ def test_a_program_keeps_the_width(
     assert {len(line) for line in lines} == {min(columns, 72)}
     assert lines[-1].split()[-1] == "32"
     assert repr(program(jnp.sin, jnp.ones(1))).count("  none") == 2
+
+
+def test_many_collectives() -> None:
+    """Those that send the least are summed up, and each keeps its start."""
+    w = place(jnp.ones(8), EIGHT, "model")
+    seen = program(jnp.sum, w)
+    (one,) = seen.communication
+    lines = [f"/a/long/name/of/a/file{'_' * 60}.py:{n}" for n in range(30)]
+    many = replace(
+        seen,
+        communication=tuple(replace(one, source=line) for line in lines),
+    )
+    shown = repr(many).splitlines()
+    rows = [line for line in shown if "1 all-reduce over model" in line]
+
+    assert len(rows) == 24
+    assert all("py:" in row for row in rows)
+    assert f"  6 others {6 * one.sent:>61}" in shown
 
 
 def test_a_budget() -> None:
