@@ -77,6 +77,13 @@ def find(
         if name not in ignore
         for finding in rule(leaves)
     ]
+    # Of the state of an optimizer, the rule about it says more.
+    told = {each.path for each in found if each.rule == "optimizer_state"}
+    found = [
+        each
+        for each in found
+        if each.rule != "replicated" or each.path not in told
+    ]
     return tuple(sorted(found, key=lambda finding: -finding.bytes))
 
 
@@ -191,11 +198,14 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
                 others, named = everything, ""
             most = max(map(_parts, others))
             count = sum(x.repeats for x in others if _parts(x) > 1)
+            noun, verb = (
+                ("other", "is") if count == 1 else ("others", "are")
+            )
             yield Finding(
                 "replicated",
                 leaf.path,
                 size - size // most,
-                f"replicated, while {count} others{named} are sharded, "
+                f"replicated, while {count} {noun}{named} {verb} sharded, "
                 f"up to {most} ways",
             )
 

@@ -168,6 +168,19 @@ def test_optimizer_state_and_its_parameter() -> None:
     )
 
 
+def test_optimizer_state_that_is_replicated() -> None:
+    """One finding is enough, and the other kernel is counted as one."""
+    tree = {
+        "kernel": array((512, 512), COLUMNS),
+        "opt_state": {"mu": {"kernel": array((512, 512), WHOLE)}},
+    }
+
+    (finding,) = layout(tree).findings()
+    assert finding.rule == "optimizer_state"
+    (finding,) = layout(tree).findings(ignore=["optimizer_state"])
+    assert "while 1 other named 'kernel' is sharded" in finding.why
+
+
 def test_one_device_among_many() -> None:
     """An array on one device beside a mesh is copied, or an error."""
     tree = {"a": array((8, 8), COLUMNS), "b": jnp.ones(3)}
