@@ -173,8 +173,8 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
     """Find large arrays that are replicated, where others are sharded.
 
     The others have the same name at the end of their path, such as
-    "kernel", and as many axes. Or they are most of the tree, and what is
-    replicated takes a twentieth of the bytes on a device. Sums that are
+    "kernel", and as many axes. Or they are a quarter of the tree, and what
+    is replicated takes a twentieth of the bytes on a device. Sums that are
     not reduced are not replicated, and what is in the memory of hosts
     takes no device's.
     """
@@ -193,7 +193,7 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
                 continue
             size, others, named = _size(leaf), alike, f" named {name!r}"
             if max(map(_parts, alike)) == 1:
-                if 2 * sharded <= whole or size < SHARE * held:
+                if 4 * sharded < whole or size < SHARE * held:
                     continue
                 others, named = everything, ""
             most = max(map(_parts, others))
