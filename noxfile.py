@@ -190,6 +190,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks")
 
 
+@nox.session(python="3.13")
+def models(session: nox.Session) -> None:
+    """Try the tools on released models, and note what they say."""
+    install(session, "models")
+    session.run("python", "tests/models")
+
+
 @nox.session
 def lock(session: nox.Session) -> None:
     """Note in locks/ the newest versions, and the lowest, with hashes."""

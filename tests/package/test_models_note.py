@@ -1,0 +1,46 @@
+"""What "nox -s models" has noted, which a page shows, is not stale."""
+
+import re
+from pathlib import Path
+
+import jax
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from shardbook import layout
+
+ROOT = Path(__file__).parents[2]
+NOTE = (ROOT / "benchmarks" / "models.txt").read_text("utf-8")
+AGAIN = "run nox -s models"
+
+
+def test_the_versions_are_those_of_the_site() -> None:
+    """The note was made with the versions that the site is built with."""
+    lock = (ROOT / "locks" / "3.13.txt").read_text("utf-8")
+    for name in ("jax", "flax"):
+        locked = re.search(rf"^{name}==(\S+)", lock, re.M)
+        assert locked
+
+        assert f", {name} {locked[1]}," in NOTE, AGAIN
+
+
+def test_the_layout_prints_as_noted() -> None:
+    """A tree that is made of the noted rows prints as they do."""
+    title = "--- tunix llama3p1_405b on 512 ---\n"
+    noted = NOTE.partition(title)[2].partition("\n\n")[0]
+    mesh = AbstractMesh((128, 4), ("fsdp", "tp"))
+    tree = {}
+    for row in noted.splitlines()[1:-1]:
+        path, times, dtype, shape, spec = re.findall(
+            r"^(\S+)(?: ×(\d+))? +(\w+)\[([\d,]*)\] +P\((.*?)\)", row
+        )[0]
+        names = [name.strip("' ") for name in spec.split(",")]
+        axes = (None if name == "None" else name for name in names)
+        array = jax.ShapeDtypeStruct(
+            tuple(map(int, shape.split(","))),
+            dtype,
+            sharding=NamedSharding(mesh, PartitionSpec(*axes)),
+        )
+        for number in range(int(times or 1)):
+            tree[path.replace("*", f"{number:03}")] = array
+
+    assert repr(layout(tree)) == noted, AGAIN
