@@ -13,6 +13,7 @@ PARTS = {
         "partitioned_kernel_shape",
         "split_merge_round_trip",
         "state_zero_kernel",
+        "place_state",
     ),
     "Training": (
         "tree_mode_shard_map",

@@ -1,0 +1,59 @@
+"""Lay out a model by rules for the paths of its arrays."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+
+def place_state(
+    model: nnx.Module, mesh: Mesh, rules: Sequence[tuple[str, P]]
+) -> nnx.Module:
+    """Return the model with each array laid out by its rule.
+
+    Args:
+        model: Any Module, with its arrays on any devices. It stays as it
+            is, but may share memory with the result.
+        mesh: Mesh with the axes that the specs name.
+        rules: Pairs of a pattern and a spec. An array gets the spec of
+            the first pattern that matches its whole path: the names that
+            lead to it, joined by dots, as in ``layers.0.kernel``.
+
+    Returns:
+        A new model of the same structure and values, with all its arrays
+        on the mesh: parameters, statistics, random keys and counts.
+
+    Raises:
+        ValueError: With the path of each array that no rule matches, or
+            that its spec does not fit.
+
+    References:
+        Geng, *EasyLM*, 2023, https://github.com/young-geng/EasyLM
+    """
+    # --- solution ---
+    graphdef, state = nnx.split(model)
+    refused = []
+
+    def place(keys: Any, leaf: jax.Array) -> NamedSharding | None:
+        path = jax.tree_util.keystr(keys, simple=True, separator=".")
+        path = path.removesuffix(".value")  # The array of a Variable.
+        specs = [spec for rule, spec in rules if re.fullmatch(rule, path)]
+        try:
+            if not specs:
+                raise ValueError("no rule matches")
+            sharding = NamedSharding(mesh, specs[0])
+            # These raise if the spec is too long, or a size doesn't fit.
+            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+            sharding.shard_shape(leaf.shape)
+        except Exception as error:
+            refused.append(f"{path}: {error}")
+            return None
+        return sharding
+
+    shardings = jax.tree.map_with_path(place, state)
+    if refused:
+        raise ValueError("\n".join(refused))
+    return nnx.merge(graphdef, jax.device_put(state, shardings))
