@@ -556,3 +556,25 @@ def test_of_much_only_what_differs_is_shown(
     assert error.got.startswith(got)
     assert "yours" in error.got
     assert "ours" in error.expected
+
+
+def test_the_memory_of_programs_is_compared(
+    problem: Callable[..., None],
+) -> None:
+    """Of all programs of a call, the one that needs the most counts."""
+
+    def sharded(mesh: Mesh) -> jax.Array:
+        rows = NamedSharding(mesh, P("data"))
+        return jax.jit(lambda: jnp.ones((8, 64)), out_shardings=rows)()
+
+    def whole_first(mesh: Mesh) -> jax.Array:
+        rows = NamedSharding(mesh, P("data"))
+        return jax.device_put(jnp.ones((8, 64)), rows)
+
+    problem(sharded)
+    check = same("memory", "toy(mesh_of(8, 1))", measures.program_bytes, "")
+
+    assert fails(check, sharded) is None
+    wrong = fails(check, whole_first)
+    assert wrong is not None
+    assert int(wrong.got) >= 8 * 64 * 4 > int(wrong.expected) >= 64 * 4

@@ -124,6 +124,12 @@ def argument_bytes(seen: Seen) -> int:
     )
 
 
+def program_bytes(seen: Seen) -> int:
+    """Give the most bytes in all that a program needs on a device."""
+    programs = compiled(seen.attempt, seen.case)
+    return max((each.memory.total for each in programs), default=0)
+
+
 def constants(seen: Seen) -> str:
     """Describe the arrays that are constants of a program."""
     found = [
