@@ -1,4 +1,4 @@
-"""The pages of the problems: their Markdown, and where they can be read."""
+"""Pages of the book: their Markdown, and where they can be read."""
 
 import contextlib
 import re
@@ -8,15 +8,21 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CLONE = HERE.parents[1]
 # In a wheel, the pages are in the package.
-FOLDERS = (HERE / "pages", CLONE / "docs" / "problems")
+FOLDERS = (
+    HERE / "pages",
+    CLONE / "docs" / "guides",
+    CLONE / "docs" / "problems",
+)
+# What a section of the guide to errors is called in a verdict.
+GUIDE = "the guide Reading an error: "
 HINT = re.compile(
     r"^:::\{admonition\} (.*)\n(?::\w.*\n)*\n*((?s:.*?))\n:::$", re.M
 )
 
 
 def _page(name: str) -> str:
-    folder = next(folder for folder in FOLDERS if folder.is_dir())
-    return (folder / f"{name}.md").read_text("utf-8")
+    paths = [folder / f"{name}.md" for folder in FOLDERS]
+    return next(filter(Path.is_file, paths), paths[-1]).read_text("utf-8")
 
 
 def about(name: str) -> dict[str, str]:
@@ -44,6 +50,15 @@ def statement(name: str) -> str:
     return _readable(text)
 
 
+def explained(error: str) -> str:
+    """Return the guide's section on an error, or ``""``.
+
+    Its headings in backticks are what never varies of a message.
+    """
+    headings = re.findall(r"^### `(.+)`$", _page("errors"), re.M)
+    return next((GUIDE + words for words in headings if words in error), "")
+
+
 def _readable(text: str) -> str:
     """Leave out of a page what only Sphinx understands."""
     for pattern, new in (
@@ -59,16 +74,20 @@ def _readable(text: str) -> str:
 def address(name: str, section: str = "") -> str:
     """Return where a page, or a section of it, is; ``""`` if nowhere.
 
+    A section may be one that :func:`explained` gave.
     That is the book that was built in this clone, else the site that the
     package names.
     """
-    built = CLONE / "docs" / "_build" / "html" / "problems" / f"{name}.html"
+    page = f"problems/{name}.html"
+    if section.startswith(GUIDE):
+        page, section = "guides/errors.html", section.removeprefix(GUIDE)
+    built = CLONE / "docs" / "_build" / "html" / page
     base = built.as_uri() if built.exists() else ""
     with contextlib.suppress(metadata.PackageNotFoundError):
         urls = metadata.metadata("shardbook").get_all("Project-URL") or ()
         for label, _, site in (url.partition(", ") for url in urls):
             if label == "Documentation" and not base:
-                base = f"{site.rstrip('/')}/problems/{name}.html"
+                base = f"{site.rstrip('/')}/{page}"
     # As docutils names the section.
     words = re.sub("[^a-z0-9]+", "-", section.lower()).strip("-")
     return base + f"#{words.lstrip('-0123456789')}" * bool(base and section)

@@ -1,6 +1,7 @@
 """A verdict says what was called, and what came of it."""
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -91,15 +92,20 @@ def test_the_section_to_read_is_a_link(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A terminal gets a link to the section of the page that was built."""
-    page = tmp_path / "docs/_build/html/problems/megatron_mlp.html"
-    page.parent.mkdir(parents=True)
-    page.touch()
+    book = tmp_path / "docs/_build/html"
     monkeypatch.setattr(_pages, "CLONE", tmp_path)
-    console = Console(width=80, force_terminal=True)
-    with console.capture() as capture:
-        console.print(VERDICT.update(read="0 * `NaN`: a trap"))
+    for read, place in (
+        ("0 * `NaN`: a trap", "problems/megatron_mlp.html#nan-a-trap"),
+        (f"{_pages.GUIDE}'State' is", "guides/errors.html#state-is"),
+    ):
+        page = book / place.partition("#")[0]
+        page.parent.mkdir(parents=True)
+        page.touch()
+        console = Console(width=80, force_terminal=True)
+        with console.capture() as capture:
+            console.print(VERDICT.update(read=read))
 
-    assert f";{page.as_uri()}#nan-a-trap\x1b" in capture.get()
+        assert f";{book.as_uri()}/{place}\x1b" in capture.get()
     assert "read: The API (shardbook open megatron_mlp)" in repr(VERDICT)
 
 
@@ -145,6 +151,34 @@ def test_how_an_attempt_ended(tmp_path: Path) -> None:
     assert repr(large).endswith("it needs more than 64 MiB of memory")
     assert "printed, the end of it:\n    79\n" in repr(talks)
     assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
+    """A verdict names the guide where a problem's page has no section."""
+    path = tmp_path / "attempt.py"
+    words = "jax_num_cpu_devices config should be updated before"
+    path.write_text(
+        "import jax\n\n\ndef state_zero_kernel(*_):\n"
+        "    jax.config.update('jax_num_cpu_devices', 4)\n"
+    )
+    with Sandbox() as sandbox:
+        job = (NAME, "file", str(path), "mine")
+        (verdict,) = verdicts_of(sandbox, [job])
+
+    assert f": {words}" in verdict.why
+    assert verdict.read == _pages.GUIDE + words
+    assert "\n  read: the guide" in repr(verdict)
+    assert "shardbook open" not in repr(verdict)
+
+
+def test_the_guide_requires_the_errors_that_it_explains() -> None:
+    """A cell of each section asks for the words of its heading."""
+    sections = re.split("^### `", _pages._page("errors"), flags=re.M)[1:]
+    for section in sections:
+        words, _, text = section.partition("`\n")
+
+        assert f'"{words}"' in text, f"no cell raises {words!r}"
+    assert len(sections) > 20
 
 
 def test_a_remark_is_no_refusal(

@@ -93,7 +93,7 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     } | {"shardbook/py.typed"}
 
     assert held - about == package | {
-        f"shardbook/pages/{name}.md" for name in NAMES
+        f"shardbook/pages/{name}.md" for name in (*NAMES, "errors")
     }
     assert any(name.endswith("/licenses/LICENSE") for name in about)
 

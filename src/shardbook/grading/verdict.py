@@ -52,7 +52,8 @@ class Verdict:
         got: What came back.
         expected: What should have come back.
         why: What that means, in a sentence.
-        read: The section of the problem's page to read.
+        read: The section to read, of the problem's page or of the guide to
+            errors.
         compared: For a right answer, the attempt's value and the
             solution's of each quantity.
         remarks: For a right answer, what could be better; with each, the
@@ -129,7 +130,8 @@ class Verdict:
             elif (words or style != "bold") and label not in hidden:
                 where = link = ""
                 if label == "read":
-                    where = f" (shardbook open {self.problem})"
+                    if not words.startswith(_pages.GUIDE):
+                        where = f" (shardbook open {self.problem})"
                     link = _pages.address(self.problem, words)
                 yield _labeled(label, words + where, style, width, link)
             style = "bold"
@@ -256,6 +258,8 @@ def verdicts_of(
         printed = outcome.output
         if outcome.value:
             verdict = Verdict(**outcome.value)
+            if verdict.status == "crashed" and not verdict.read:
+                verdict = verdict.update(read=_pages.explained(verdict.why))
         else:
             why = f"its process {outcome.ending}"
             if outcome.ending.startswith("took more"):
