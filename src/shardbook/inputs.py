@@ -27,6 +27,7 @@ __all__ = [
     "mesh_of",
     "mlp",
     "mlp_params",
+    "modules",
     "momentum",
     "normal",
     "numpy_batch",
@@ -73,7 +74,7 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
         seed: The seed of the numbers.
 
     Returns:
-        An array on the first device, uncommitted.
+        An array on the first device, uncommitted, unless a mesh is set.
     """
     values = np.random.default_rng(seed).normal(size=shape)
     return jnp.asarray(values, jnp.float32)
@@ -215,9 +216,14 @@ def vision(
     return Vision(dim, heads, layers, rngs=nnx.Rngs(seed))
 
 
+def modules(*models: nnx.Module) -> nnx.Module:
+    """Return a Module that has models as its 0, its 1 and so on."""
+    return nnx.List(models)
+
+
 def twice(model: nnx.Module) -> nnx.Module:
-    """Return a Module that has a model twice, as its 0 and its 1."""
-    return nnx.List([model, model])
+    """Return a Module that has one model as its 0 and as its 1."""
+    return modules(model, model)
 
 
 def rule(

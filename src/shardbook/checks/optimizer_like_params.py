@@ -9,14 +9,14 @@ from shardbook.grading import measures
 from shardbook.grading.agreement import same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 
-CALL = (
-    "optimizer_like_params(counted_mlp({mesh}, sharded=True), %s(), {mesh})"
-)
+SHARDED = "counted_mlp({mesh}, sharded=True)"
+REPLICATED = "counted_mlp({mesh})"
 
 
-def cases(tx: str) -> list[Case]:
+def cases(tx: str, model: str = SHARDED) -> list[Case]:
     """Give a call on each mesh for one transformation."""
-    return [replace(case, programs=False) for case in on_meshes(CALL % tx)]
+    call = f"optimizer_like_params({model}, {tx}(), {{mesh}})"
+    return [replace(case, programs=False) for case in on_meshes(call)]
 
 
 def kinds(seen: Seen) -> str:
@@ -34,6 +34,7 @@ def places(scalar: bool, seen: Seen) -> dict[str, str]:
 
 
 ADAM, FACTORS, SHAPES = map(cases, ("adam", "adafactor", "from_shapes"))
+ADAM += cases("adam", f"modules({SHARDED}, {REPLICATED})")
 ALL = [*ADAM, *FACTORS, *SHAPES]
 EXAMPLE = ADAM[0].call
 scalars, arrays = partial(places, True), partial(places, False)

@@ -26,11 +26,17 @@ placement = partial(same, "placement")
 CHECKS = (
     same_type(*CASES),
     same(
+        "structure",
+        CASES,
+        measures.structure,
+        "the result is not a tree of the same structure",
+    ),
+    same(
         "values", CASES, measures.result, "these are not the batch's rows"
     ),
     placement(
         CASES,
-        measures.shards,
+        measures.layouts,
         'an array is not laid out as P("data")',
         "The API",
     ),

@@ -1,6 +1,7 @@
 """What a right ``shard_shape`` must show."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,14 +9,22 @@ from jax.sharding import Sharding
 
 from shardbook.grading import measures
 from shardbook.grading.agreement import same
+from shardbook.grading.attempt import Wrong
 from shardbook.grading.cases import Case, on_meshes
 from shardbook.grading.spies import replaced
 
-UNASKED = partial(replaced, Sharding, "shard_shape", None)
+
+def asked(*_: Any) -> Any:
+    """Take the place of JAX's shard_shape."""
+    raise Wrong("it asks a sharding: work the shape out", read="Problem")
+
+
+UNASKED = partial(replaced, Sharding, "shard_shape", asked)
 CASES = [
-    Case(each.call, "where no sharding has a shard_shape", UNASKED)
+    Case(each.call, under=UNASKED)
     for each in (
         *on_meshes('shard_shape((16, 24), P("data", "model"), {mesh})'),
+        *on_meshes('shard_shape((4, 16, 5), P(None, "data"), {mesh})'),
         # No device could hold an array of this size.
         *on_meshes('shard_shape((2**60, 5), P(("model", "data")), {mesh})'),
     )
@@ -30,6 +39,8 @@ MISTAKES = (
     ('(16, 16), P(("data", "modle"))', "modle data model"),
     ('(16, 16), P("data", "data")', "data"),
     ('(16, 16), P("model", ("data", "model"))', "model"),
+    ('(16, 16), P(("data", "data"))', "data"),
+    ('(16, 35), P(None, "data")', "35 2 data"),
     ('(35, 7), P("data")', "35 2 data"),
     (f'({WIDE}, 7), P(("data", "model"))', f"{WIDE} {N} data model"),
 )
@@ -41,6 +52,7 @@ CHECKS = (
         "this is not the shape of a shard",
         "One axis, several or none",
     ),
+    same("contract", CASES, measures.kind, "the result is not a tuple"),
     *(
         same(
             "contract",

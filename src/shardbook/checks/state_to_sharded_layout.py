@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
@@ -133,6 +134,11 @@ CHECKS = (
         counted,
         "the result is not the number of leaves in the tree of specs",
         "Not always two leaves",
+        Rival(
+            lambda *_: np.array([6.0], np.float32),
+            "these are the leaves of the state: count those of your tree",
+            "Problem",
+        ),
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

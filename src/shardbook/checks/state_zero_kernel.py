@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 
 from shardbook.grading import flax_spies, measures
-from shardbook.grading.agreement import same, same_type
+from shardbook.grading.agreement import Rival, same, same_type
 from shardbook.grading.cases import Case, Seen
 
 EXAMPLE = "state_zero_kernel(0.0, normal(3, 4), 16.0)"
@@ -63,6 +63,13 @@ def route(seen: Seen) -> str:
     return "a state" if noted.states or mapped else "no state"
 
 
+def not_zeroed(seed: float, x: Any, features: float) -> Any:
+    """Give the result of a Linear with its kernel and a bias of ones."""
+    rngs = nnx.Rngs(int(seed))
+    model = nnx.Linear(x.shape[-1], int(features), rngs=rngs)
+    return x @ model.kernel[...] + 1
+
+
 structure = partial(same, "structure", ALTERED)
 placement = partial(same, "placement", SHARDED)
 values = partial(same, "values")
@@ -79,6 +86,12 @@ CHECKS = (
         measures.result,
         "the bias of ones is all that should be left",
         "The API",
+        Rival(
+            not_zeroed,
+            "the kernel of the model that you called is not zero: no leaf "
+            "was replaced, or it is not the model that you merged",
+            "The API",
+        ),
     ),
     values(
         "state_zero_kernel(1.0, with_nan(normal(3, 4)), 16.0)",
@@ -137,6 +150,7 @@ ERRORS = (
     ("'Array(Impl)?' object", "An array instead of a Variable"),
     ("Key' object has no attribute|Key found", "Keys of other kinds"),
     ("incompatible devices|broadcast", WRITES),
+    ("tuple index out of range", "An array instead of a Variable"),
     ("rng value|Shapes must be 1D|as an integer", "Problem"),
     ("State|tuple|no attribute|were given|exhaustive|types at", "The API"),
 )

@@ -13,6 +13,7 @@ PLACED = [
         # The values of equal elements do not tell where one is.
         'laid_out(0 * normal(16, 24), {mesh}, P("model")), (-1, -24)',
         'laid_out(normal(16, 8), backwards({mesh}), P("data")), (3, -8)',
+        'laid_out(normal(1, 16, 8), {mesh}, P(None, "model")), (0, 9, 0)',
         "laid_out(normal(), {mesh}, P()), ()",
     )
     for case in on_meshes(f"who_holds({arguments})")
@@ -22,6 +23,11 @@ ALONE = Case("who_holds(committed(normal(4)), (3,))")
 OUTSIDE = [
     Case(f"who_holds(normal(16, 8), {index})", under=measures.errors)
     for index in ((16, 0), (0, 8), (-17, 3), (15, -9))
+] + [
+    Case(each.call, under=measures.errors)
+    for each in on_meshes(
+        'who_holds(laid_out(normal(16, 8), {mesh}, P("data")), (16, 0))'
+    )
 ]
 CHECKS = (
     same(

@@ -27,6 +27,16 @@ def result(seen: Seen) -> Any:
     return seen.result
 
 
+def kind(seen: Seen) -> str:
+    """Name the class of what a call returned."""
+    return type(seen.result).__name__
+
+
+def structure(seen: Seen) -> str:
+    """Describe the structure of the tree that a call returned."""
+    return str(jax.tree.structure(seen.result))
+
+
 def entry(index: int) -> Callable[[Seen], Any]:
     """Give the function that gives one entry of a returned array."""
 
@@ -177,7 +187,8 @@ def refusal(
         (error,) = seen.noted
         if isinstance(error, kind) and all(w in str(error) for w in words):
             named = f" that names {', '.join(words)}" if words else ""
-            return f"a {kind.__name__}{named}"
+            article = "an" if kind.__name__[0] in "AEIO" else "a"
+            return f"{article} {kind.__name__}{named}"
         return f"{type(error).__name__}: {error}"
 
     return describe

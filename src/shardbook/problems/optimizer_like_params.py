@@ -12,7 +12,7 @@ def optimizer_like_params(
 ) -> nnx.Optimizer[nnx.Module]:
     """Return an optimizer that has each moment where its parameter is.
 
-    Of Adam each device holds twice the bytes that it holds of the
+    By default, Adam takes on each device twice the bytes of the
     parameters, and 8 more: the two counts, which are replicated.
 
     Args:

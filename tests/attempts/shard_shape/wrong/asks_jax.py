@@ -1,4 +1,4 @@
-# crashed: values
+# wrong: values
 """JAX is asked, and its errors are turned into another class."""
 
 from jax.sharding import NamedSharding
