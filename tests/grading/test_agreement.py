@@ -145,6 +145,17 @@ def test_what_is_altered_is_altered_for_both(
     assert fails(check, lambda x: 2 * x)
 
 
+def test_a_shape_is_no_array(problem: Callable[..., None]) -> None:
+    """An abstract array has no values that could agree."""
+    problem(lambda x: {"x": x})
+    check = same("values", "toy(normal(4))", measures.result, "why")
+
+    error = fails(check, lambda x: {"x": jax.eval_shape(lambda: x)})
+
+    assert error
+    assert error.got.startswith("['x'] ShapeDtypeStruct(shape=(4,)")
+
+
 def test_a_rival_has_a_sentence_of_its_own(
     problem: Callable[..., None],
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
@@ -128,6 +129,8 @@ def _is_close(got: Any, expected: Any) -> bool:
     got, expected = numbers(got), numbers(expected)
     if not is_array(expected):
         return type(got) is type(expected) and bool(got == expected)
+    if isinstance(got, jax.ShapeDtypeStruct):
+        return False
     return np.shape(got) == expected.shape and np.allclose(
         got, expected, **NEAR
     )
