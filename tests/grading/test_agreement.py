@@ -10,13 +10,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import inputs
 from shardbook.grading import measures, run
-from shardbook.grading.agreement import Check, Rival, same, same_type
+from shardbook.grading.agreement import (
+    Check,
+    Rival,
+    same,
+    same_type,
+    within,
+)
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -589,3 +597,61 @@ def test_the_memory_of_programs_is_compared(
     wrong = fails(check, whole_first)
     assert wrong is not None
     assert int(wrong.got) >= 8 * 64 * 4 > int(wrong.expected) >= 64 * 4
+
+
+def test_an_abstract_array_is_no_array(
+    problem: Callable[..., None],
+) -> None:
+    """A result without numbers has another type than one with them."""
+    problem(halved)
+    check = same_type("toy(normal(4))")
+
+    wrong = fails(check, lambda x: jax.eval_shape(halved, x))
+
+    assert wrong is not None
+    assert wrong.got == "abstract float32[2]"
+    assert wrong.expected == "float32[2]"
+
+
+def test_what_orbax_restores_is_seen(
+    problem: Callable[..., None], tmp_path: Path
+) -> None:
+    """The layout in which an array is read counts, not the last one."""
+    mesh = inputs.mesh_of(8, 1)
+    everywhere = NamedSharding(mesh, P())
+    rows = NamedSharding(mesh, P("data"))
+    with ocp.StandardCheckpointer() as saver:
+        saver.save(tmp_path / "saved", [inputs.normal(16, 2)])
+
+    def read(sharding: NamedSharding) -> Any:
+        leaf = jax.ShapeDtypeStruct((16, 2), jnp.float32, sharding=sharding)
+        with ocp.StandardCheckpointer() as reader:
+            return reader.restore(tmp_path / "saved", [leaf])
+
+    def in_rows() -> Any:
+        return read(rows)
+
+    def whole_first() -> Any:
+        return jax.device_put(read(everywhere), rows)
+
+    def through_numpy() -> Any:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+            as_numpy = [ocp.RestoreArgs(restore_type=np.ndarray)]
+            found = reader.restore(
+                tmp_path / "saved",
+                ocp.args.PyTreeRestore([0], restore_args=as_numpy),
+            )
+        return jax.device_put(found, rows)
+
+    problem(in_rows)
+    case = Case("toy()", under=measures.orbax_reads)
+    check = same(
+        "placement", case, measures.noted_lines, "why", agree=within
+    )
+
+    assert fails(check, in_rows) is None
+    assert fails(check, through_numpy) is None
+    wrong = fails(check, whole_first)
+    assert wrong is not None
+    assert wrong.got == "float32[16,2]: a device gets [16, 2]"
+    assert wrong.expected == "float32[16,2]: a device gets [2, 2]"

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardbook import draw
 from shardbook._program import Program
-from shardbook.grading import _jax_internals
+from shardbook.grading import _jax_internals, spies
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path, compiled, repeated
 
@@ -213,6 +213,29 @@ def copies(seen: Seen) -> str:
 
 
 @contextmanager
+def orbax_reads() -> Iterator[list[str]]:
+    """Give a line for each array that Orbax restores onto devices."""
+    # It takes a second to import, and most problems do not need it.
+    import orbax.checkpoint as ocp
+
+    lines: list[str] = []
+
+    def note(_: Any, caller: Any, restored: Any) -> None:
+        for leaf in leaves(restored).values():
+            if isinstance(leaf, jax.Array):
+                shard = leaf.sharding.shard_shape(leaf.shape)
+                lines.append(f"{type_of(leaf)}: a device gets {[*shard]}")
+
+    with spies.returned(note, ocp.Checkpointer.restore):
+        yield lines
+
+
+def noted_lines(seen: Seen) -> str:
+    """Give the lines that a context has noted, each once."""
+    return "\n".join(dict.fromkeys(seen.noted))
+
+
+@contextmanager
 def shard_maps() -> Iterator[list[Any]]:
     """Give mesh, arguments and specs of each shard_map that is entered."""
     entered: list[Any] = []
@@ -306,7 +329,8 @@ def numbers(value: Any) -> Any:
 def type_of(value: Any) -> str:
     """Write dtype and shape of an array, or the type of anything else."""
     if is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
-        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+        abstract = "" if is_array(value) else "abstract "
+        return f"{abstract}{value.dtype}[{','.join(map(str, value.shape))}]"
     return "None" if value is None else type(value).__name__
 
 
