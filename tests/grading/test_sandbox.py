@@ -425,3 +425,14 @@ def test_versions_that_are_too_old(
     )
     with pytest.raises(ImportError, match=f"or newer.* {name} 0.9.2. To"):
         Sandbox()
+
+
+def test_temporary_files_of_a_call_do_not_stay() -> None:
+    """What a call leaves in a temporary folder goes as the call ends."""
+    with Sandbox() as sandbox:
+        made = sandbox.call("tempfile:mkdtemp", [])
+        _, *others = family()
+        psutil.wait_procs(others, timeout=30)
+
+        assert made.ending == "returned"
+        assert not Path(made.value).exists()

@@ -172,6 +172,8 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     try:
         os.setsid()
         os.chdir(folder)
+        # What it leaves in a temporary folder is to go with this one.
+        tempfile.tempdir = folder
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
