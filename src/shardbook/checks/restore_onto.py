@@ -1,0 +1,75 @@
+"""What a right ``restore_onto`` must show."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from shardbook.grading import measures
+from shardbook.grading.agreement import same, same_type, within
+from shardbook.grading.attempt import arguments
+from shardbook.grading.cases import Case
+
+SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
+BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
+REST = 'rule(".*kernel", "data"), rule(".*")'
+# The first pattern matches no whole path.
+ROWS = f'[rule(".*up", "model"), {REST}]'
+COLUMNS = f'[rule(".*up.kernel", None, "model"), {REST}]'
+
+
+def onto(data: int, model: int, rules: str = ROWS, **more: Any) -> Case:
+    """Give a call that restores a checkpoint onto a mesh."""
+    of, build = more.pop("of", SAVED), more.pop("build", BUILD)
+    mesh = f"mesh_of({data}, {model})"
+    return Case(f"restore_onto({of}, {build}, {mesh}, {rules})", **more)
+
+
+COUNT = jax.device_count()
+MESHES = ((COUNT, 1), (COUNT // 2, 2, COLUMNS), (COUNT // 2, 1))
+CASES = [onto(*each) for each in MESHES]
+EXAMPLE = CASES[0].call
+# What is compiled to save the checkpoint is no program of an attempt.
+arguments(EXAMPLE)
+refused = partial(onto, COUNT, 1, under=measures.errors)
+WIDER = refused(build="too_large(dropout_mlp, 16, 48, 24)")
+RENAMED = refused(build="lambda: twice(dropout_mlp(16, 40, 24))")
+placement, contract = partial(same, "placement"), partial(same, "contract")
+CHECKS = (
+    same_type(*CASES),
+    same("values", CASES, measures.result, "an array has other numbers"),
+    placement(CASES, measures.layouts, "an array has another layout"),
+    placement(
+        [onto(*each, under=measures.orbax_reads) for each in MESHES],
+        measures.noted_lines,
+        "an array is read in another layout, and moved afterwards",
+        "A target without shardings",
+        agree=within,
+    ),
+    placement(
+        onto(COUNT, 1, under=measures.guarded_copies),
+        measures.copies,
+        "an array is put on one device, and copied from there",
+        "A model that is built first",
+    ),
+    contract(
+        (WIDER, RENAMED),
+        measures.refusal(),
+        "a checkpoint of another model must be a ValueError",
+        "Another shape, or a damaged file",
+    ),
+    contract(
+        refused(of=f"truncated({SAVED})"),
+        lambda seen: "an error" if seen.noted else "no error",
+        "a checkpoint that is damaged must be an error",
+        "Another shape, or a damaged file",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("too large for one device", "A model that is built first"),
+    ("Topology mismatch", "A target without shardings"),
+    (r"layers\.1:\n *- Source: MISSING", "Parameters alone"),
+    ("tree structures do not match", "A plain dict of arrays"),
+)
+DEPRECATED = "Sources"

@@ -1,0 +1,66 @@
+"""Restore a model from a checkpoint straight onto a mesh."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+Rules = Sequence[tuple[str, P]]
+
+
+def restore_onto(
+    path: str, build: Callable[[], nnx.Module], mesh: Mesh, rules: Rules
+) -> nnx.Module:
+    """Return the model of a checkpoint, each array laid out by its rule.
+
+    Each device gets its slice of an array, and no other, whatever the mesh
+    that the checkpoint was saved from.
+
+    Args:
+        path: Absolute path of a checkpoint: all of ``nnx.state(model)``,
+            saved by Orbax's ``StandardCheckpointer``.
+        build: Builds a model of the same structure. It is traced, and
+            computes nothing.
+        mesh: Mesh with the axes that the specs name.
+        rules: Pairs of a pattern and a spec. The spec of an array is that
+            of the first pattern that matches its whole path, which is the
+            names that lead to it, joined by dots: ``layers.0.kernel``.
+
+    Returns:
+        A model with the structure and the dtypes that ``build`` gives,
+        and with the parameters, statistics, random keys and counts of the
+        checkpoint.
+
+    Raises:
+        FileNotFoundError: From Orbax, if there is no such folder.
+        ValueError: If no rule matches an array; from Orbax, if names or
+            shapes of the checkpoint are not those of the model.
+        Exception: From Orbax, of one class or another, if the checkpoint
+            is damaged.
+
+    Example:
+        With the rule ``(".*kernel", P("data"))`` and 8 devices along
+        ``"data"``, each device gets an eighth of the rows of a kernel.
+
+    References:
+        Flax, *Save and load checkpoints*,
+        https://flax.readthedocs.io/en/latest/guides/checkpointing.html
+    """
+    # --- solution ---
+    graphdef, abstract = nnx.split(nnx.eval_shape(build))
+
+    def place(keys: Any, leaf: jax.ShapeDtypeStruct) -> Any:
+        name = jax.tree_util.keystr(keys, simple=True, separator=".")
+        name = name.removesuffix(".value")  # The array of a Variable.
+        for pattern, spec in rules:
+            if re.fullmatch(pattern, name):
+                return leaf.update(sharding=NamedSharding(mesh, spec))
+        raise ValueError(f"no rule matches {name}")
+
+    target = jax.tree.map_with_path(place, abstract)
+    with ocp.StandardCheckpointer() as reader:
+        return nnx.merge(graphdef, reader.restore(path, target))
