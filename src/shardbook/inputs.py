@@ -39,7 +39,6 @@ __all__ = [
     "momentum",
     "normal",
     "numpy_batch",
-    "rule",
     "too_large",
     "truncated",
     "twice",
@@ -236,31 +235,16 @@ def twice(model: nnx.Module) -> nnx.Module:
     return modules(model, model)
 
 
-def rule(
-    pattern: str, *spec: str | tuple[str, ...] | None
-) -> tuple[str, P]:
-    """Return a rule for the layout of arrays, by their paths.
-
-    Args:
-        pattern: A regular expression.
-        *spec: The entries of a ``PartitionSpec``.
-
-    Returns:
-        The pair ``(pattern, PartitionSpec(*spec))``.
-    """
-    return pattern, P(*spec)
-
-
 RULES = (
-    rule(r"conv\.kernel", None, None, None, "model"),
-    rule(r"conv\.bias", "model"),
-    rule(r"attention\.(query|key|value)\.kernel", None, "model", None),
-    rule(r"attention\.(query|key|value)\.bias", "model", None),
-    rule(r"attention\.out\.kernel", "model", None, None),
-    rule(r"(.*\.)?up\.kernel", None, "model"),
-    rule(r"(.*\.)?up\.bias", "model"),
-    rule(r"(.*\.)?down\.kernel", "model", None),
-    rule(r".*"),
+    (r"conv\.kernel", P(None, None, None, "model")),
+    (r"conv\.bias", P("model")),
+    (r"attention\.(query|key|value)\.kernel", P(None, "model", None)),
+    (r"attention\.(query|key|value)\.bias", P("model", None)),
+    (r"attention\.out\.kernel", P("model", None, None)),
+    (r"(.*\.)?up\.kernel", P(None, "model")),
+    (r"(.*\.)?up\.bias", P("model")),
+    (r"(.*\.)?down\.kernel", P("model", None)),
+    (r".*", P()),
 )
 """Specs for the arrays of :func:`mlp` and :func:`vision`, by their paths.
 

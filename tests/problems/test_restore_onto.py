@@ -14,9 +14,9 @@ from shardbook import inputs
 from shardbook.problems.restore_onto import restore_onto
 
 RULES = (
-    inputs.rule(r"layers\.\d+\.up\.kernel", None, "model"),
-    inputs.rule(r".*kernel", "data", "model"),
-    inputs.rule(r".*"),
+    (r"layers\.\d+\.up\.kernel", P(None, "model")),
+    (r".*kernel", P("data", "model")),
+    (r".*", P()),
 )
 SPECS = {"up": P(None, "model"), "down": P("data", "model")}
 

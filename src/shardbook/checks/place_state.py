@@ -12,14 +12,14 @@ def calls(arguments: str) -> list[str]:
 
 CASES = calls("committed(vision(16, 8)), {mesh}, RULES")
 EXAMPLE = CASES[0]
-ORDER = calls("mlp(8, 16, 8), {mesh}, [rule('up', 'data'), *RULES]")
+ORDER = calls("mlp(8, 16, 8), {mesh}, [('up', P('data')), *RULES]")
 # What must be refused, and paths that the message must have.
 REFUSED = {
     "vision(16, 8), {mesh}, RULES[:-1]": "norm.var dropout.rngs.key",
     "mlp(8, 15, 8), {mesh}, RULES": "up.kernel down.kernel",
-    "mlp(8, 8, 8), {mesh}, [rule('.*', None, 'data')]": "up.bias down.bias",
-    "mlp(8, 8, 8), {mesh}, [rule('.*', ('data', 'data'))]": "up.bias",
-    "mlp(8, 8, 8), {mesh}, [rule('.*', 'modle')]": "up.bias down.kernel",
+    "mlp(8, 8, 8), {mesh}, [('.*', P(None, 'data'))]": "up.bias down.bias",
+    "mlp(8, 8, 8), {mesh}, [('.*', P(('data', 'data')))]": "up.bias",
+    "mlp(8, 8, 8), {mesh}, [('.*', P('modle'))]": "up.bias down.kernel",
 }
 CHECKS = (
     same_type(*CASES),

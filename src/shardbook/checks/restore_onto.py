@@ -12,10 +12,10 @@ from shardbook.grading.cases import Case
 
 SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
 BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
-REST = 'rule(".*kernel", "data"), rule(".*")'
+REST = '(".*kernel", P("data")), (".*", P())'
 # The first pattern matches no whole path.
-ROWS = f'[rule(".*up", "model"), {REST}]'
-COLUMNS = f'[rule(".*up.kernel", None, "model"), {REST}]'
+ROWS = f'[(".*up", P("model")), {REST}]'
+COLUMNS = f'[(".*up.kernel", P(None, "model")), {REST}]'
 
 
 def onto(data: int, model: int, rules: str = ROWS, **more: Any) -> Case:
