@@ -14,6 +14,7 @@ PARTS = {
         "split_merge_round_trip",
         "state_zero_kernel",
         "place_state",
+        "init_sharded",
         "restore_onto",
     ),
     "Training": (
