@@ -32,7 +32,7 @@ from shardbook.grading.attempt import (
     arguments,
     pasteable,
 )
-from shardbook.grading.cases import Case, compiled
+from shardbook.grading.cases import Case, compiled, observe
 
 SCALE = 1.0
 
@@ -473,6 +473,17 @@ def counting() -> Callable[[State, jax.Array], jax.Array]:
         state["total"] = add(state["total"], x)
         return x.sum()
 
+
+def makes_step(factor: int) -> Callable[[jax.Array], jax.Array]:
+    """Return a step that adds up a sharded array, and donates another."""
+
+    def step(x: jax.Array) -> jax.Array:
+        total = factor * x.sum()
+        spread = NamedSharding(inputs.mesh_of(2, 1), P("data"))
+        x = jax.device_put(x, spread)
+        moved = jax.jit(lambda x: x + total, donate_argnums=0)(x)
+        return jax.jit(lambda x: x.sum())(moved)
+
     return step
 
 
@@ -655,3 +666,32 @@ def test_what_orbax_restores_is_seen(
     assert wrong is not None
     assert wrong.got == "float32[16,2]: a device gets [16, 2]"
     assert wrong.expected == "float32[16,2]: a device gets [2, 2]"
+
+
+def test_what_a_returned_step_sends_and_donates() -> None:
+    """The bytes of a step are those of all programs that it compiles."""
+    attempt = Attempt("toy", makes_step, __file__, {})
+    case = Case("toy(2)(normal(16))", programs=True)
+    seen = observe(attempt, case)
+
+    # Two devices add two numbers of four bytes in a ring.
+    assert measures.sent(seen) == "all-reduce among 2 devices: 4 bytes"
+    assert measures.donated(seen) == 16 * 4 // 2
+
+    alone = observe(attempt, Case("toy(2)", programs=True))
+
+    assert measures.sent(alone) == "nothing"
+
+
+def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
+    """A known wrong answer is called like the attempt, to the end."""
+    problem(lambda factor: lambda x: factor * x)
+    rival = Rival(lambda factor: lambda x: factor + x, "a sum", "Hints")
+    check = same(
+        "values", "toy(3)(normal(4))", measures.result, "", "", rival
+    )
+
+    wrong = fails(check, lambda factor: lambda x: x + factor)
+    assert wrong is not None
+
+    assert (wrong.why, wrong.read) == ("a sum", "Hints")

@@ -49,7 +49,8 @@ class Rival:
     """A known wrong answer, with a sentence of its own.
 
     Attributes:
-        answer: Computes it from the arguments of the call.
+        answer: Takes the arguments of the attempt; for a problem that
+            returns a step, it returns another.
         why: What is wrong with it.
         read: The section of the page to read.
     """
@@ -99,9 +100,11 @@ def same(
             if agree(found, wanted):
                 continue
             reason, section = why, read
-            (positional, named), *_ = arguments(case.call)
             for rival in rivals:
-                if agree(found, rival.answer(*positional, **named)):
+                answer: Any = rival.answer
+                for positional, named in arguments(case.call):
+                    answer = answer(*positional, **named)
+                if agree(found, answer):
                     reason, section = rival.why, rival.read
                     break
             attempt.name_call(case.code, case.given)

@@ -154,6 +154,27 @@ def constants(seen: Seen) -> str:
     return "\n".join(dict.fromkeys(found)) or "no arrays"
 
 
+def sent(seen: Seen) -> str:
+    """Count the bytes that a device sends in all that a call compiles.
+
+    The mesh is not known here, so groups of devices are told by size.
+    """
+    total: Counter[str] = Counter()
+    for each in compiled(seen.attempt, seen.case):
+        for part in each.communication:
+            words = f"{part.kind} among {part.group} devices"
+            total[words] += part.sent * part.times
+    lines = [f"{words}: {n:,} bytes" for words, n in sorted(total.items())]
+    return "\n".join(lines) or "nothing"
+
+
+def donated(seen: Seen) -> int:
+    """Count the bytes of results that take the memory of arguments."""
+    return sum(
+        each.memory.donated for each in compiled(seen.attempt, seen.case)
+    )
+
+
 @contextmanager
 def errors() -> Iterator[list[BaseException]]:
     """Take the error that a call raises for its answer."""
