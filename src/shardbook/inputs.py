@@ -21,7 +21,9 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
+    "FSDP_SPECS",
     "RULES",
+    "SCALED_SPECS",
     "P",
     "adafactor",
     "adam",
@@ -30,6 +32,7 @@ __all__ = [
     "committed",
     "counted_mlp",
     "dropout_mlp",
+    "examples",
     "from_shapes",
     "laid_out",
     "mesh_of",
@@ -39,6 +42,8 @@ __all__ = [
     "momentum",
     "normal",
     "numpy_batch",
+    "scaled_error",
+    "squared_error",
     "too_large",
     "truncated",
     "twice",
@@ -445,3 +450,91 @@ def _temporary_folder() -> str:
     folder = tempfile.mkdtemp(prefix="shardbook-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def laid_out(tree: Any, specs: Any, mesh: Mesh) -> Any:
+    """Return the arrays of a tree on a mesh.
+
+    Args:
+        tree: The arrays.
+        specs: One spec for all of them, or a tree with a spec for each.
+        mesh: The mesh.
+
+    Returns:
+        The same arrays, committed to the devices of the mesh.
+    """
+    shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
+    return jax.device_put(tree, shardings)
+
+
+def examples(
+    size: int, in_dim: int, out_dim: int, mesh: Mesh
+) -> dict[str, jax.Array]:
+    """Return a batch of inputs and targets, sharded over ``"data"``.
+
+    Args:
+        size: The number of examples.
+        in_dim: Numbers in an input.
+        out_dim: Numbers in a target.
+        mesh: Mesh with an axis ``"data"``, whose size divides ``size``.
+
+    Returns:
+        Float32 ``"x"``, ``(size, in_dim)``, and ``"y"``,
+        ``(size, out_dim)``, both laid out as ``P("data")``.
+    """
+    batch = {
+        "x": normal(size, in_dim, seed=5),
+        "y": normal(size, out_dim, seed=6),
+    }
+    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
+    return placed
+
+
+def squared_error(
+    params: dict[str, dict[str, jax.Array]], batch: dict[str, jax.Array]
+) -> jax.Array:
+    """Return the mean squared error of an MLP on a batch.
+
+    Args:
+        params: What :func:`mlp_params` gives.
+        batch: What :func:`examples` gives.
+
+    Returns:
+        The mean over the examples, and over the numbers of a target, as
+        a float32 scalar.
+    """
+    up, down = params["up"], params["down"]
+    hidden = jax.nn.gelu(batch["x"] @ up["kernel"] + up["bias"])
+    output = hidden @ down["kernel"] + down["bias"]
+    return ((output - batch["y"]) ** 2).mean()
+
+
+FSDP_SPECS = {
+    "up": {"kernel": P(None, "data"), "bias": P("data")},
+    "down": {"kernel": P("data"), "bias": P()},
+}
+"""Specs for the parameters of :func:`squared_error`.
+
+All are sharded over ``"data"``, except for the bias of ``"down"``.
+"""
+
+
+def scaled_error(
+    params: list[jax.Array], batch: dict[str, jax.Array]
+) -> jax.Array:
+    """Return the mean squared error of a kernel and a scale on a batch.
+
+    Args:
+        params: A kernel, ``(in_dim, out_dim)``, and a scalar.
+        batch: What :func:`examples` gives.
+
+    Returns:
+        The mean over the examples, and over the numbers of a target, as
+        a float32 scalar.
+    """
+    kernel, scale = params
+    return ((scale * batch["x"] @ kernel - batch["y"]) ** 2).mean()
+
+
+SCALED_SPECS = [P("data", None), P()]
+"""Specs for the parameters of :func:`scaled_error`."""

@@ -21,6 +21,7 @@ PARTS = {
         "tree_mode_shard_map",
         "optimizer_like_params",
         "megatron_mlp",
+        "fsdp_step",
     ),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)
