@@ -259,11 +259,6 @@ replicated.
 """
 
 
-def laid_out(tree: Any, mesh: Mesh, spec: P) -> Any:
-    """Return the arrays of a tree, laid out over a mesh by a spec."""
-    return jax.device_put(tree, NamedSharding(mesh, spec))
-
-
 def backwards(mesh: Mesh) -> Mesh:
     """Return a mesh of the same devices, from the last to the first."""
     devices = np.flip(mesh.devices)

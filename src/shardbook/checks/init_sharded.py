@@ -16,7 +16,7 @@ def calls(build: str, rules: str = "RULES") -> list[str]:
 
 
 CASES = calls("vision(16, 8)")
-ORDER = calls("mlp(8, 16, 8)", "[rule('up', 'data'), *RULES]")
+ORDER = calls("mlp(8, 16, 8)", "[('up', P('data')), *RULES]")
 REFUSED, *_ = calls("mlp(8, 16, 8)", "RULES[:-1]")
 CHECKS = (
     same_type(*CASES),

@@ -9,12 +9,12 @@ from shardbook.grading.cases import Case, compiled, on_meshes
 PLACED = [
     case
     for arguments in (
-        'laid_out(normal(16, 24), {mesh}, P("data", "model")), (9, 14)',
+        'laid_out(normal(16, 24), P("data", "model"), {mesh}), (9, 14)',
         # The values of equal elements do not tell where one is.
-        'laid_out(0 * normal(16, 24), {mesh}, P("model")), (-1, -24)',
-        'laid_out(normal(16, 8), backwards({mesh}), P("data")), (3, -8)',
-        'laid_out(normal(1, 16, 8), {mesh}, P(None, "model")), (0, 9, 0)',
-        "laid_out(normal(), {mesh}, P()), ()",
+        'laid_out(0 * normal(16, 24), P("model"), {mesh}), (-1, -24)',
+        'laid_out(normal(16, 8), P("data"), backwards({mesh})), (3, -8)',
+        'laid_out(normal(1, 16, 8), P(None, "model"), {mesh}), (0, 9, 0)',
+        "laid_out(normal(), P(), {mesh}), ()",
     )
     for case in on_meshes(f"who_holds({arguments})")
 ]
@@ -26,7 +26,7 @@ OUTSIDE = [
 ] + [
     Case(each.call, under=measures.errors)
     for each in on_meshes(
-        'who_holds(laid_out(normal(16, 8), {mesh}, P("data")), (16, 0))'
+        'who_holds(laid_out(normal(16, 8), P("data"), {mesh}), (16, 0))'
     )
 ]
 CHECKS = (
