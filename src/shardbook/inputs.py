@@ -35,6 +35,7 @@ __all__ = [
     "examples",
     "from_shapes",
     "laid_out",
+    "linear",
     "mesh_of",
     "mlp",
     "mlp_params",
@@ -361,6 +362,21 @@ def dropout_mlp(
     """
     dropout = nnx.Dropout(0.1, rngs=nnx.Rngs(seed))
     return nnx.Sequential(mlp(in_dim, hidden, out_dim, seed), dropout)
+
+
+def linear(in_dim: int, out_dim: int, seed: int = 0) -> nnx.Module:
+    """Return a Linear without a bias: a Module with one array.
+
+    Args:
+        in_dim: Its inputs.
+        out_dim: Its outputs.
+        seed: The seed of the kernel.
+
+    Returns:
+        A Linear with a float32 ``kernel``, ``(in_dim, out_dim)``.
+    """
+    rngs = nnx.Rngs(seed)
+    return nnx.Linear(in_dim, out_dim, use_bias=False, rngs=rngs)
 
 
 def too_large(

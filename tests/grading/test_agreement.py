@@ -610,20 +610,6 @@ def test_the_memory_of_programs_is_compared(
     assert int(wrong.got) >= 8 * 64 * 4 > int(wrong.expected) >= 64 * 4
 
 
-def test_an_abstract_array_is_no_array(
-    problem: Callable[..., None],
-) -> None:
-    """A result without numbers has another type than one with them."""
-    problem(halved)
-    check = same_type("toy(normal(4))")
-
-    wrong = fails(check, lambda x: jax.eval_shape(halved, x))
-
-    assert wrong is not None
-    assert wrong.got == "abstract float32[2]"
-    assert wrong.expected == "float32[2]"
-
-
 def test_what_orbax_restores_is_seen(
     problem: Callable[..., None], tmp_path: Path
 ) -> None:

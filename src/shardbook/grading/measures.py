@@ -350,8 +350,7 @@ def numbers(value: Any) -> Any:
 def type_of(value: Any) -> str:
     """Write dtype and shape of an array, or the type of anything else."""
     if is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
-        abstract = "" if is_array(value) else "abstract "
-        return f"{abstract}{value.dtype}[{','.join(map(str, value.shape))}]"
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
     return "None" if value is None else type(value).__name__
 
 

@@ -23,28 +23,21 @@ def restore_onto(
     Args:
         path: Absolute path of a checkpoint: all of ``nnx.state(model)``,
             saved by Orbax's ``StandardCheckpointer``.
-        build: Builds a model of the same structure. It is traced, and
-            computes nothing.
+        build: Builds a model of that structure. It is traced, not run.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. The spec of an array is that
-            of the first pattern that matches its whole path, which is the
-            names that lead to it, joined by dots: ``layers.0.kernel``.
+            of the first pattern that matches its whole path, such as
+            ``layers.0.kernel``.
 
     Returns:
-        A model with the structure and the dtypes that ``build`` gives,
-        and with the parameters, statistics, random keys and counts of the
-        checkpoint.
+        A model as ``build`` makes it, with the parameters, statistics,
+        random keys and counts of the checkpoint, in the model's dtypes.
 
     Raises:
         FileNotFoundError: From Orbax, if there is no such folder.
         ValueError: If no rule matches an array; from Orbax, if names or
             shapes of the checkpoint are not those of the model.
-        Exception: From Orbax, of one class or another, if the checkpoint
-            is damaged.
-
-    Example:
-        With the rule ``(".*kernel", P("data"))`` and 8 devices along
-        ``"data"``, each device gets an eighth of the rows of a kernel.
+        Exception: From Orbax, of any class, if the files are damaged.
 
     References:
         Flax, *Save and load checkpoints*,
