@@ -79,6 +79,7 @@ html_theme_options = {
     "navbar_persistent": [],
     "show_toc_level": 2,
     "use_fullscreen_button": False,
+    "back_to_top_button": False,
     "use_download_button": False,
     "article_header_end": ["page-buttons.html"],
     "path_to_docs": "docs",

@@ -24,7 +24,7 @@ def test_a_word_leads_to_its_page(page: Page) -> None:
     ("words", "page_found"),
     [
         # Errors, as they are pasted from a terminal.
-        ("Buffer has been deleted or donated", "split_merge_round_trip"),
+        ("Buffer has been deleted or donated", "guides/errors"),
         ("unhashable type: 'BatchStat'", "tree_mode"),
         ("Resource axis: modle is not found in mesh", "explorer"),
         ("ShardingTypeError", ".html"),
