@@ -493,6 +493,12 @@ def forgetting() -> Callable[[State, jax.Array], jax.Array]:
     return lambda state, x: step({"total": state["total"] + 0}, x)
 
 
+def losing() -> Callable[[State, jax.Array], jax.Array]:
+    """Return a step that donates the total, and does not replace it."""
+    step = counting()
+    return lambda state, x: step(dict(state), x)
+
+
 def keeping() -> Callable[[State, jax.Array], jax.Array]:
     """Return a step that donates a copy of the total."""
     step = counting()
@@ -526,6 +532,7 @@ def compiling() -> Callable[[State, jax.Array], jax.Array]:
     [
         (measures.step_results, lambda: lambda _, x: x, "", ""),
         (measures.step_arguments, forgetting, "", ""),
+        (measures.step_arguments, losing, "deleted: 0.total", "no array"),
         (measures.step_shards, drifting, "device 0", "device 7"),
         (measures.step_kept, keeping, "0.total\n1", "1"),
         (measures.step_compilations, compiling, "2 more", "nothing more"),

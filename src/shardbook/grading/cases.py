@@ -18,7 +18,7 @@ from shardbook._layout import expand_modules, strip_value
 from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.attempt import Attempt, Wrong, arguments
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,11 @@ def observe(attempt: Attempt, case: Case) -> Seen:
 
 @cache
 def repeated(attempt: Attempt, case: Case) -> Repeated:
-    """Call the step of a case a few times, with the same arguments."""
+    """Call the step of a case a few times, with the same arguments.
+
+    Raises:
+        Wrong: If a call leaves an array of its arguments deleted.
+    """
     step = observe(attempt, case).result
     ((positional, named),) = arguments(f"step({case.step})")
     attempt.name_call(case.code, case.given)
@@ -139,13 +143,27 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
             result = step(*positional, **named)
             results.append(jax.block_until_ready(result))
             programs.append(seen[before:])
-    kept = [
-        path
-        for path, array in held.items()
-        if isinstance(array, jax.Array) and not array.is_deleted()
-    ]
+            # Another call with it would end the process in jax 0.10.2.
+            if lost := _those(by_path(given), deleted=True):
+                raise Wrong(
+                    "a step donated what it was given, and did not replace "
+                    "it, so there can be no second call",
+                    got=f"deleted: {', '.join(lost)}",
+                    expected="no array that is deleted",
+                    read="Problem",
+                )
+    kept = _those(held, deleted=False)
     shown = noted if isinstance(noted, MissingInternal) else programs
     return Repeated(results, given, kept, shown)
+
+
+def _those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
+    """Name the arrays that are deleted, or those that are not."""
+    return [
+        path
+        for path, array in arrays.items()
+        if isinstance(array, jax.Array) and array.is_deleted() == deleted
+    ]
 
 
 def by_path(tree: Any) -> dict[str, Any]:
