@@ -20,6 +20,7 @@ REFUSED = {
     "mlp(8, 8, 8), {mesh}, [('.*', P(None, 'data'))]": "up.bias down.bias",
     "mlp(8, 8, 8), {mesh}, [('.*', P(('data', 'data')))]": "up.bias",
     "mlp(8, 8, 8), {mesh}, [('.*', P('modle'))]": "up.bias down.kernel",
+    "mlp(8, 8, 8), {mesh}, [('.*', P('data', None))]": "up.bias down.bias",
 }
 CHECKS = (
     same_type(*CASES),

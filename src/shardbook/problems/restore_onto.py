@@ -37,7 +37,8 @@ def restore_onto(
         FileNotFoundError: From Orbax, if there is no such folder.
         ValueError: If no rule matches an array; from Orbax, if names or
             shapes of the checkpoint are not those of the model.
-        Exception: From Orbax, of any class, if the files are damaged.
+        Exception: From Orbax, of any class, if a file that it reads is
+            truncated. Changed data of an array may raise nothing.
 
     References:
         Flax, *Save and load checkpoints*,
