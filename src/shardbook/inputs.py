@@ -43,6 +43,8 @@ __all__ = [
     "momentum",
     "normal",
     "numpy_batch",
+    "numpy_examples",
+    "optimizer_on",
     "scaled_error",
     "squared_error",
     "too_large",
@@ -308,13 +310,15 @@ def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
     return placed
 
 
+@cache
 def adam() -> Any:
-    """Return optax's Adam: two moments, and one count."""
+    """Return optax's Adam, the same each time: two moments, one count."""
     return optax.adam(1e-2)
 
 
+@cache
 def momentum() -> Any:
-    """Return optax's SGD with momentum: one moment, and no count."""
+    """Return optax's SGD, the same each time: one moment, no count."""
     return optax.sgd(0.1, momentum=0.9)
 
 
@@ -549,3 +553,45 @@ def scaled_error(
 
 SCALED_SPECS = [P("data", None), P()]
 """Specs for the parameters of :func:`scaled_error`."""
+
+
+def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:
+    """Return what :func:`examples` gives, in the host's memory.
+
+    Args:
+        size: The number of examples.
+        in_dim: Numbers in an input.
+        out_dim: Numbers in a target.
+
+    Returns:
+        Float32 ``"x"``, ``(size, in_dim)``, and ``"y"``,
+        ``(size, out_dim)``, of NumPy.
+    """
+    return {
+        "x": np.asarray(normal(size, in_dim, seed=5)),
+        "y": np.asarray(normal(size, out_dim, seed=6)),
+    }
+
+
+def optimizer_on(
+    mesh: Mesh, tx: Any, *, sharded: bool = False
+) -> nnx.Optimizer[nnx.Module]:
+    """Return an optimizer for :func:`counted_mlp`, laid out on a mesh.
+
+    Args:
+        mesh: Mesh with the axes ``"data"`` and ``"model"``.
+        tx: A gradient transformation of optax, such as :func:`adam`.
+        sharded: Whether the rows of the moments are sharded over
+            ``"data"``. All else is replicated.
+
+    Returns:
+        The optimizer, as it is before its first step.
+    """
+    optimizer = nnx.Optimizer(counted_mlp(mesh), tx, wrt=nnx.Param)
+
+    def place(leaf: jax.Array) -> Any:
+        spec = P("data") if sharded and leaf.ndim else P()
+        return laid_out(leaf, spec, mesh)
+
+    placed: nnx.Optimizer[nnx.Module] = jax.tree.map(place, optimizer)
+    return placed

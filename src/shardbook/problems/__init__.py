@@ -20,6 +20,7 @@ PARTS = {
     "Training": (
         "tree_mode_shard_map",
         "optimizer_like_params",
+        "data_parallel_step",
         "megatron_mlp",
         "fsdp_step",
     ),

@@ -1,0 +1,60 @@
+"""What a right ``data_parallel_step`` must show."""
+
+from typing import Any
+
+from shardbook.grading import measures
+from shardbook.grading.agreement import Rival, same
+from shardbook.grading.cases import Case, Seen, by_path, on_meshes
+
+
+def cases(tx: str, batch: str) -> list[Case]:
+    """Give three calls of a step on each mesh."""
+    both = f"counted_mlp({{mesh}}), optimizer_on({{mesh}}, {tx})"
+    makes = on_meshes(f"data_parallel_step({both}, {{mesh}})")
+    steps = zip(makes, on_meshes(f"{both}, {batch}"), strict=True)
+    given = "where the step is called three times"
+    return [Case(make.call, given, step=step.call) for make, step in steps]
+
+
+def loss(seen: Seen) -> Any:
+    """Give what the first call returned."""
+    return measures.step_results(seen)[0]
+
+
+def left(seen: Seen) -> dict[str, Any]:
+    """Give the arrays of the model and the optimizer after three calls."""
+    arrays = measures.step_arguments(seen)
+    return {path: arrays[path] for path in arrays if path[0] in "01"}
+
+
+PLACED = "examples(32, 16, 16, {mesh})"
+CASES = cases("momentum()", PLACED)
+EXAMPLE = CASES[0].code
+# On the mesh that has all devices along "data", two cases more.
+CASES += cases("adam()", "numpy_examples(32, 16, 16)")[-2:-1]
+ALL = CASES + cases("adam(), sharded=True", PLACED)[-2:-1]
+NO_LOSS = "the step does not return the loss, a float32 array without axes"
+ERROR = "this is not the mean squared error of the batch before the update"
+UPDATE = "this is not what three updates make of model and optimizer"
+NOTHING = "nothing was written to the model and the optimizer", "The API"
+DRIFT = "an array is laid out in another way", "Moments that are sharded"
+KEPT = "not donated: donate all but a batch", "An array that was donated"
+AGAIN = "a later call was compiled again", "A step made in the loop"
+TALK = "a step is one all-reduce", "A batch that is not laid out"
+BEFORE = Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
+CHECKS = (
+    same("contract", ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
+    same("values", ALL, loss, ERROR),
+    same("values", ALL, left, UPDATE, "A gradient of another size", BEFORE),
+    same("placement", ALL, measures.step_shards, *DRIFT),
+    same("placement", ALL, measures.step_kept, *KEPT),
+    same("structure", ALL, measures.step_compilations, *AGAIN),
+    same("communication", CASES, measures.step_collectives, *TALK),
+)
+ERRORS = (
+    ("been deleted", "An array that was donated"),
+    ("require replication|varying", "A gradient of another size"),
+    ("passed to jit does not match", "Moments that are sharded"),
+    ("trace level|evenly divide|not callable|sharding", "Problem"),
+)
+DEPRECATED = "Sources"
