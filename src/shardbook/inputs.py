@@ -259,6 +259,8 @@ RULES = (
 An array has the spec of the first rule whose expression matches its whole
 path: output channels, heads and hidden units over ``"model"``, the rest
 replicated.
+
+:meta hide-value:
 """
 
 
@@ -531,6 +533,8 @@ FSDP_SPECS = {
 """Specs for the parameters of :func:`squared_error`.
 
 All are sharded over ``"data"``, except for the bias of ``"down"``.
+
+:meta hide-value:
 """
 
 
@@ -552,7 +556,10 @@ def scaled_error(
 
 
 SCALED_SPECS = [P("data", None), P()]
-"""Specs for the parameters of :func:`scaled_error`."""
+"""Specs for the parameters of :func:`scaled_error`.
+
+:meta hide-value:
+"""
 
 
 def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:

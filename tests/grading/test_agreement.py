@@ -473,6 +473,8 @@ def counting() -> Callable[[State, jax.Array], jax.Array]:
         state["total"] = add(state["total"], x)
         return x.sum()
 
+    return step
+
 
 def makes_step(factor: int) -> Callable[[jax.Array], jax.Array]:
     """Return a step that adds up a sharded array, and donates another."""
