@@ -1,8 +1,12 @@
 // Remember in this browser which problems are solved, and show it.
 const KEY = "shardbook-solved";
 
+function read() {
+  return new Set(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
+}
+
 function show() {
-  const solved = new Set(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
+  const solved = read();
   for (const mark of document.querySelectorAll(".solved")) {
     const box = mark.querySelector("input");
     mark.hidden = !box && !solved.has(mark.dataset.name);
@@ -13,7 +17,7 @@ function show() {
 document.addEventListener("change", ({ target }) => {
   const mark = target.closest(".solved");
   if (!mark) return;
-  const solved = new Set(JSON.parse(localStorage.getItem(KEY) ?? "[]"));
+  const solved = read();
   solved[target.checked ? "add" : "delete"](mark.dataset.name);
   localStorage.setItem(KEY, JSON.stringify([...solved]));
 });

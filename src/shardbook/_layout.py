@@ -440,6 +440,12 @@ def expand_modules(tree: Any) -> Any:
     )
 
 
+def dotted(path: tuple[Any, ...]) -> str:
+    """Write the path of an array as names, joined by dots."""
+    names = strip_value(path)
+    return jax.tree_util.keystr(names, simple=True, separator=".")
+
+
 def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     """Leave out the last key of a path, if it says nothing.
 
@@ -533,9 +539,7 @@ def layout(tree: Any) -> TreeLayout:
     rows = []
     first: dict[int, str] = {}
     for path, leaf in leaves:
-        name = jax.tree_util.keystr(
-            strip_value(path), simple=True, separator="."
-        )
+        name = dotted(path)
         same_as = None
         if isinstance(leaf, jax.Array):
             same_as = first.get(id(leaf))

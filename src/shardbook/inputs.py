@@ -306,7 +306,7 @@ def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
     def place(path: Any, leaf: jax.Array) -> Any:
         name = ".".join(str(key.name) for key in path[:2])
         spec = specs.get(name, P()) if sharded else P()
-        return jax.device_put(leaf, NamedSharding(mesh, spec))
+        return laid_out(leaf, spec, mesh)
 
     placed: CountedMLP = jax.tree.map_with_path(place, model)
     return placed
@@ -484,10 +484,28 @@ def laid_out(tree: Any, specs: Any, mesh: Mesh) -> Any:
     return jax.device_put(tree, shardings)
 
 
+def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:
+    """Return a batch of inputs and targets, in the host's memory.
+
+    Args:
+        size: The number of examples.
+        in_dim: Numbers in an input.
+        out_dim: Numbers in a target.
+
+    Returns:
+        Float32 ``"x"``, ``(size, in_dim)``, and ``"y"``,
+        ``(size, out_dim)``, of NumPy.
+    """
+    return {
+        "x": np.asarray(normal(size, in_dim, seed=5)),
+        "y": np.asarray(normal(size, out_dim, seed=6)),
+    }
+
+
 def examples(
     size: int, in_dim: int, out_dim: int, mesh: Mesh
 ) -> dict[str, jax.Array]:
-    """Return a batch of inputs and targets, sharded over ``"data"``.
+    """Return the batch of :func:`numpy_examples`, sharded over ``"data"``.
 
     Args:
         size: The number of examples.
@@ -499,10 +517,7 @@ def examples(
         Float32 ``"x"``, ``(size, in_dim)``, and ``"y"``,
         ``(size, out_dim)``, both laid out as ``P("data")``.
     """
-    batch = {
-        "x": normal(size, in_dim, seed=5),
-        "y": normal(size, out_dim, seed=6),
-    }
+    batch = numpy_examples(size, in_dim, out_dim)
     placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
     return placed
 
@@ -560,24 +575,6 @@ SCALED_SPECS = [P("data", None), P()]
 
 :meta hide-value:
 """
-
-
-def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:
-    """Return what :func:`examples` gives, in the host's memory.
-
-    Args:
-        size: The number of examples.
-        in_dim: Numbers in an input.
-        out_dim: Numbers in a target.
-
-    Returns:
-        Float32 ``"x"``, ``(size, in_dim)``, and ``"y"``,
-        ``(size, out_dim)``, of NumPy.
-    """
-    return {
-        "x": np.asarray(normal(size, in_dim, seed=5)),
-        "y": np.asarray(normal(size, out_dim, seed=6)),
-    }
 
 
 def optimizer_on(

@@ -1,13 +1,22 @@
-"""A mesh of all the devices."""
+"""Meshes of all the devices."""
 
 import jax
 import pytest
 from jax.sharding import AxisType, Mesh
 
+from shardbook import inputs
+
 
 @pytest.fixture(scope="session")
-def mesh() -> Mesh:
+def line() -> Mesh:
     """Make a mesh of all devices, with the one axis "model"."""
     return jax.make_mesh(
         (jax.device_count(),), ("model",), (AxisType.Auto,)
     )
+
+
+@pytest.fixture(params=[1, 2, 8])
+def mesh(request: pytest.FixtureRequest) -> Mesh:
+    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
+    data = min(request.param, jax.device_count())
+    return inputs.mesh_of(data, jax.device_count() // data)

@@ -15,13 +15,6 @@ from shardbook.problems.data_parallel_step import data_parallel_step
 BYTES = 4 * 2 * (16 * 16 + 16)
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
 def arguments(mesh: Mesh, tx: Any, sharded: bool = False) -> list[Any]:
     """Give a model, its optimizer and a batch, laid out."""
     return [

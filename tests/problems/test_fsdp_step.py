@@ -13,13 +13,6 @@ from shardbook.problems.fsdp_step import fsdp_step
 SPECS = {"kernel": P(None, "data"), "bias": P("data"), "scale": P()}
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
 def loss(params: Any, batch: Any) -> jax.Array:
     """Return the mean squared error of a layer with a scale."""
     output = batch["x"] @ params["kernel"] * params["scale"]

@@ -7,29 +7,10 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec as P
+from models import arrays, numbers
 
 from shardbook import inputs, program
 from shardbook.problems.init_sharded import init_sharded
-
-
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
-def arrays(model: nnx.Module) -> dict[str, jax.Array]:
-    """Give the arrays of a model by their paths."""
-    flat = nnx.to_flat_state(nnx.state(model))
-    return {".".join(map(str, path)): leaf[...] for path, leaf in flat}
-
-
-def numbers(array: jax.Array) -> np.ndarray:
-    """Give an array in NumPy, a random key by its numbers."""
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    return np.asarray(array)
 
 
 def test_values_and_shards(mesh: Mesh) -> None:

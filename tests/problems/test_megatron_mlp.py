@@ -12,13 +12,6 @@ PARAMS = inputs.mlp_params(12, 40, 28)
 X = inputs.normal(8, 12)
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
 def test_values_and_sharding(mesh: Mesh) -> None:
     """From any device it gives NumPy's values, sharded over "data"."""
     up, down = jax.tree.map(np.asarray, (PARAMS["up"], PARAMS["down"]))

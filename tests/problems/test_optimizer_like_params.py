@@ -21,13 +21,6 @@ SPECS = {
 }
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
 def arrays(tree: Any) -> dict[str, jax.Array]:
     """Give the arrays of a Module or an optimizer by their paths."""
     return {

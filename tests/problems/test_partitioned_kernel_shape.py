@@ -28,12 +28,12 @@ def test_the_shape_of_the_kernel(
 
 
 def test_the_kernel_is_boxed_with_its_names(
-    monkeypatch: pytest.MonkeyPatch, mesh: Mesh
+    monkeypatch: pytest.MonkeyPatch, line: Mesh
 ) -> None:
     """partitioned_kernel_shape makes a kernel that a mesh can shard."""
     made = []
     init = nn.Dense.init
-    x, features = jnp.ones((5, 3)), 8 * mesh.size
+    x, features = jnp.ones((5, 3)), 8 * line.size
     plain = nn.Dense(features).init(jax.random.key(7), x)
 
     def spy(self: nn.Dense, *args: Any) -> Any:
@@ -44,10 +44,10 @@ def test_the_kernel_is_boxed_with_its_names(
     partitioned_kernel_shape(7, x, features)
     (variables,) = made
     kernel = variables["params"]["kernel"]
-    sharding = nn.get_sharding(variables, mesh)["params"]["kernel"]
+    sharding = nn.get_sharding(variables, line)["params"]["kernel"]
 
     assert isinstance(kernel, nn.Partitioned)
     assert kernel.names == (None, "model")
-    assert sharding == NamedSharding(mesh, P(None, "model"))
+    assert sharding == NamedSharding(line, P(None, "model"))
     assert sharding.shard_shape(kernel.value.shape) == (3, 8)
     np.testing.assert_array_equal(kernel.value, plain["params"]["kernel"])

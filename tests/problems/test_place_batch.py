@@ -9,13 +9,6 @@ from shardbook import inputs
 from shardbook.problems.place_batch import place_batch
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, jax.device_count())
-    return inputs.mesh_of(data, jax.device_count() // data)
-
-
 def test_rows_of_each_device(mesh: Mesh) -> None:
     """A device has its rows of each array, and they come from the host."""
     batch = {

@@ -11,13 +11,6 @@ from shardbook.problems.shard_shape import shard_shape
 COUNT = jax.device_count()
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, COUNT)
-    return inputs.mesh_of(data, COUNT // data)
-
-
 @pytest.mark.parametrize(
     ("shape", "spec"),
     [

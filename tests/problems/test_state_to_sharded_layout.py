@@ -41,30 +41,30 @@ def test_the_count_is_taken_from_the_model(
     assert state_to_sharded_layout(0, jnp.ones((4, 16)), 8) == 1.0
 
 
-def test_each_device_has_its_columns(mesh: Mesh) -> None:
+def test_each_device_has_its_columns(line: Mesh) -> None:
     """pick_spec shards kernel and bias as NumPy splits their columns."""
-    model = nnx.Linear(16, 8 * mesh.size, rngs=nnx.Rngs(0))
-    model.bias[...] = jnp.arange(8.0 * mesh.size)
+    model = nnx.Linear(16, 8 * line.size, rngs=nnx.Rngs(0))
+    model.bias[...] = jnp.arange(8.0 * line.size)
 
     for array in (model.kernel[...], model.bias[...]):
-        sharding = NamedSharding(mesh, pick_spec(array))
+        sharding = NamedSharding(line, pick_spec(array))
         shards = jax.device_put(array, sharding).addressable_shards
-        columns = np.split(np.array(array), mesh.size, axis=-1)
+        columns = np.split(np.array(array), line.size, axis=-1)
 
-        assert [shard.device for shard in shards] == list(mesh.devices)
+        assert [shard.device for shard in shards] == list(line.devices)
         for shard, expected in zip(shards, columns, strict=True):
             np.testing.assert_array_equal(shard.data, expected)
 
 
-def test_the_sharded_model_needs_no_collective(mesh: Mesh) -> None:
+def test_the_sharded_model_needs_no_collective(line: Mesh) -> None:
     """A state sharded by pick_spec gives x @ kernel + bias by itself."""
-    model = nnx.Linear(16, 8 * mesh.size, rngs=nnx.Rngs(0))
+    model = nnx.Linear(16, 8 * line.size, rngs=nnx.Rngs(0))
     x = np.random.default_rng(0).normal(size=(4, 16)).astype(np.float32)
     expected = x @ np.array(model.kernel) + np.array(model.bias)
     graphdef, state = nnx.split(model)
 
     specs = jax.tree.map(pick_spec, state)
-    shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
+    shardings = jax.tree.map(lambda spec: NamedSharding(line, spec), specs)
     sharded = jax.device_put(state, shardings)
 
     def forward(state: nnx.State, x: jax.Array) -> jax.Array:

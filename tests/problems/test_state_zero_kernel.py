@@ -71,10 +71,10 @@ def test_only_what_is_named_kernel() -> None:
     np.testing.assert_array_equal(state["kernel"][...], np.zeros((2, 2)))
 
 
-def test_dtype_and_sharding_are_kept(mesh: Mesh) -> None:
+def test_dtype_and_sharding_are_kept(line: Mesh) -> None:
     """zero_if_kernel keeps both, and its program has no collective."""
-    sharding = NamedSharding(mesh, P(None, "model"))
-    ones = jnp.ones((4, 2 * mesh.size), jnp.bfloat16)
+    sharding = NamedSharding(line, P(None, "model"))
+    ones = jnp.ones((4, 2 * line.size), jnp.bfloat16)
     kernel = jax.device_put(ones, sharding)
 
     path = (jax.tree_util.DictKey("kernel"),)

@@ -20,13 +20,6 @@ SPECS = [
 ]
 
 
-@pytest.fixture(params=[1, 2, 8])
-def mesh(request: pytest.FixtureRequest) -> Mesh:
-    """Eight devices give 1 by 8, 2 by 4 and 8 by 1."""
-    data = min(request.param, COUNT)
-    return inputs.mesh_of(data, COUNT // data)
-
-
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_shards_that_have_its_value(
