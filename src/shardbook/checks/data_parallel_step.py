@@ -34,11 +34,12 @@ EXAMPLE = CASES[0].code
 CASES += cases("adam()", "numpy_examples(32, 16, 16)")[-2:-1]
 ALL = CASES + cases("adam(), sharded=True", PLACED)[-2:-1]
 NO_LOSS = "the step does not return the loss, a float32 array without axes"
+LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
 UPDATE = "this is not what three updates make of model and optimizer"
 NOTHING = "nothing was written to the model and the optimizer", "The API"
 DRIFT = "an array is laid out in another way", "Moments that are sharded"
-KEPT = "not donated: donate all but a batch", "An array that was donated"
+KEPT = "donate the model and the optimizer", "An array that was donated"
 AGAIN = "a later call was compiled again", "A step made in the loop"
 TALK = "a step is one all-reduce", "A batch that is not laid out"
 BEFORE = Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
@@ -46,6 +47,7 @@ CHECKS = (
     same("contract", ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
     same("values", ALL, loss, ERROR),
     same("values", ALL, left, UPDATE, "A gradient of another size", BEFORE),
+    same("values", ALL, measures.step_results, LATER),
     same("placement", ALL, measures.step_shards, *DRIFT),
     same("placement", ALL, measures.step_kept, *KEPT),
     same("structure", ALL, measures.step_compilations, *AGAIN),
