@@ -27,6 +27,7 @@ _HOMES = {
     "Verdict": "grading.verdict",
     "check": "_check",
     "collectives": "_program",
+    "devices_of": "_devices_of",
     "draw": "_draw",
     "layout": "_layout",
     "program": "_program",

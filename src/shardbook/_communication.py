@@ -153,6 +153,9 @@ _CALLED = re.compile(
     r"(\{[^}]*\}|%[\w.-]+)"
 )
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
+# The TPU's compiler may spread one over several fusions, with what else is
+# computed meanwhile.
+_CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _NAME = re.compile(r"%([\w.-]+)")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
@@ -173,6 +176,7 @@ def _instructions(text: str) -> list[_Found]:
     @cache
     def within(name: str) -> list[_Found]:
         found: list[_Found] = []
+        chains: set[str] = set()
         types: dict[str, str] = {}
         for line in computations.get(name, ()):
             left, _, right = line.partition(" = ")
@@ -187,14 +191,24 @@ def _instructions(text: str) -> list[_Found]:
                 word = "reduce-scatter" if fused else kind[1]
                 found.append(_Found(word, right, right, types, 1, True))
             elif "=%" in right or "={%" in right:
-                found += called(opcode[1], right)
+                for each in called(opcode[1], right, name):
+                    chain = _CHAIN.search(each.line)
+                    if not chain or chain[1] not in chains:
+                        found.append(each)
+                    if chain:
+                        chains.add(chain[1])
         return found
 
-    def called(opcode: str, line: str) -> Iterator[_Found]:
-        trips = _TRIPS.search(line)
-        times = int(trips[1]) if trips else 1
+    def called(opcode: str, line: str, caller: str) -> Iterator[_Found]:
+        trips = None
+        if opcode == "while":
+            trips = _trips(line, computations[caller], computations)
+        times = 1 if trips is None else trips
         # Of a conditional only one branch runs.
-        counted = bool(trips) or opcode not in ("conditional", "while")
+        counted = trips is not None or opcode not in (
+            "conditional",
+            "while",
+        )
         for names in _CALLED.findall(line):
             for name in _NAME.findall(names):
                 for each in within(name):
@@ -210,6 +224,74 @@ def _instructions(text: str) -> list[_Found]:
                     )
 
     return within(entry)
+
+
+def _trips(
+    loop: str, caller: list[str], computations: Mapping[str, list[str]]
+) -> int | None:
+    """Say how often a loop turns, or None if the program does not.
+
+    XLA notes it for CPUs and GPUs. In a program for TPUs it has to be read:
+    a counter starts at a constant, a constant is added in each turn, and
+    it ends at another.
+    """
+    if noted := _TRIPS.search(loop):
+        return int(noted[1])
+    within, start = computations, re.search(r" while\(%([\w.-]+)\)", loop)
+    parts = dict(re.findall(r"\b(condition|body)=%([\w.-]+)", loop))
+    if not start or len(parts) < 2:
+        return None
+    condition, body = within[parts["condition"]], within[parts["body"]]
+    less = re.search(
+        r"compare\(%([\w.-]+), %([\w.-]+)\), direction=LT",
+        _value(condition, "ROOT"),
+    )
+    if not less:
+        return None
+    counter = re.search(r"index=(\d+)", _value(condition, less[1]))
+    limit = _number(_value(condition, less[2]))
+    if not counter or limit is None:
+        return None
+    at = int(counter[1])
+    first = _parts(_value(caller, start[1]))[at:][:1]
+    last = _parts(_value(body, "ROOT"))[at:][:1]
+    if not first or not last:
+        return None
+    added = _value(body, last[0])
+    terms = [_value(body, term) for term in _parts(added)]
+    if " add(" not in added or f"index={at}," not in f"{terms[0]},":
+        return None
+    begin, step = _number(_value(caller, first[0])), _number(terms[1])
+    if begin is None or not step:
+        return None
+    return -((begin - limit) // step)
+
+
+def _value(lines: list[str], name: str) -> str:
+    """Give what an instruction computes; what it copies, if it does."""
+    start = f"%{name} = "
+    for line in lines:
+        text = line.strip()
+        if name == "ROOT" and text.startswith("ROOT "):
+            return text
+        if text.removeprefix("ROOT ").startswith(start):
+            copied = re.search(r" copy\(%([\w.-]+)\)", text)
+            return _value(lines, copied[1]) if copied else text
+    return ""
+
+
+def _parts(text: str) -> list[str]:
+    """Name the operands of an instruction."""
+    opcode = _OPCODE.search(text)
+    if not opcode:
+        return []
+    return _NAME.findall(text[opcode.end() :].partition(")")[0])
+
+
+def _number(text: str) -> int | None:
+    """Read a constant."""
+    found = re.search(r" constant\((\d+)\)", text)
+    return int(found[1]) if found else None
 
 
 def _operands(found: _Found) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 
 from shardbook._communication import KINDS, Collective, communication
+from shardbook._devices_of import MEMORY
 from shardbook._layout import (
     Slice,
     expand_modules,
@@ -104,6 +105,8 @@ class Program:
             this slice already. None if it is not known.
         axes: The sizes of the mesh axes, by name. Empty if no mesh is
             known.
+        chip: The kind of device that it is compiled for, as jax names it:
+            ``"cpu"``, ``"TPU v5 lite"``. Empty if it is not known.
         text: The optimized program, in XLA's HLO.
     """
 
@@ -112,6 +115,7 @@ class Program:
     arguments: Mapping[str, int] | None
     transfers: Mapping[str, int] | None
     axes: Mapping[str, int]
+    chip: str
     text: str
 
     @classmethod
@@ -125,7 +129,16 @@ class Program:
                 ``get_compiled_memory_stats()`` of an executable.
         """
         memory = Memory.of(stats)
-        return cls(communication(text), memory, None, None, {}, text)
+        return cls(communication(text), memory, None, None, {}, "", text)
+
+    @property
+    def available(self) -> int | None:
+        """Bytes of memory that the chip has for a program.
+
+        None if it is not known: there is a figure for each chip that
+        :func:`devices_of` knows.
+        """
+        return MEMORY.get(self.chip)
 
     @property
     def collectives(self) -> dict[str, int]:
@@ -239,6 +252,9 @@ class Program:
             "donated": -self.memory.donated,
             "total": self.memory.total,
         }
+        if self.available is not None:
+            left = self.available - self.memory.total
+            memory[f"left of {self.available:,} of {self.chip}"] = left
         tables: list[_Table] = [
             ("memory", "bytes on one device", memory),
             ("collectives", "bytes that a device sends", self._lines()),
@@ -367,10 +383,23 @@ def _compile(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
         compilation_cache.reset_cache()
 
 
+def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
+    """Give the shardings of what a program takes and returns."""
+    return jax.tree.leaves(
+        (compiled.input_shardings, compiled.output_shardings)
+    )
+
+
+def _chip(compiled: jax.stages.Compiled) -> str:
+    """Name the kind of device that a program is compiled for."""
+    for each in _shardings(compiled):
+        return str(next(iter(each.device_set)).device_kind)
+    return ""
+
+
 def _axes(lowered: Any, compiled: Any) -> dict[str, int]:
     """Find the mesh that a program runs on."""
-    shardings = (compiled.input_shardings, compiled.output_shardings)
-    for each in jax.tree.leaves(shardings):
+    for each in _shardings(compiled):
         if isinstance(each, NamedSharding):
             return dict(each.mesh.shape)
     # A shard_map may have a mesh that no argument has.
@@ -569,6 +598,7 @@ def program(
         arguments=sizes,
         transfers=moves,
         axes=axes,
+        chip=_chip(compiled),
         text=text,
     )
 

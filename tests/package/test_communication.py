@@ -228,6 +228,95 @@ def test_a_fused_reduce_scatter() -> None:
     assert (seen.kind, seen.bytes, seen.sent) == ("reduce-scatter", 64, 56)
 
 
+def test_one_over_several_fusions() -> None:
+    """What the TPU's compiler spreads over fusions happens once."""
+    gather = (
+        "all-gather(%p), channel_id={}, replica_groups=[1,8]<=[8], "
+        'frontend_attributes={{chain_id="0"}}'
+    )
+    bodies = [
+        f"%part.{number} (p: f32[16]) -> f32[128] {{\n"
+        "  %p = f32[16]{0} parameter(0)\n"
+        f"  ROOT %gather = f32[128]{{0}} {gather.format(channel)}\n}}\n"
+        for number, channel in enumerate((4, 4, 4, 5))
+    ]
+    lines = [
+        f"  %{number} = f32[128]{{0}} fusion(%x), calls=%part.{number}\n"
+        for number in range(4)
+    ]
+    entry = f"ENTRY %main (x: f32[16]) -> f32[128] {{\n{''.join(lines)}}}\n"
+    seen = communication("\n".join([*bodies, entry]))
+
+    assert [each.sent for each in seen] == [7 * 64] * 2
+
+
+LOOP = """\
+%test (state: (f32[16], s32[])) -> pred[] {
+  %end = s32[] constant(END)
+  %state = (f32[16], s32[]) parameter(0)
+  %turn = s32[] get-tuple-element(%state), index=1
+  ROOT %less = pred[] compare(%turn, %end), direction=LT
+}
+
+%body (state.1: (f32[16], s32[])) -> (f32[16], s32[]) {
+  %step = s32[] constant(STEP)
+  %state.1 = (f32[16], s32[]) parameter(0)
+  %p = f32[16]{0} get-tuple-element(%state.1), index=0
+  %turn.1 = s32[] get-tuple-element(%state.1), index=1
+  %turn.2 = s32[] copy(%turn.1)
+  %next = s32[] add(%turn.2, %step)
+  %sum = f32[16]{0} all-reduce(%p), replica_groups={{0,1}}, to_apply=%add
+  ROOT %result = (f32[16], s32[]) tuple(%sum, /*index=1*/%next)
+}
+
+ENTRY %main (x: f32[16]) -> (f32[16], s32[]) {
+  %x = f32[16]{0} parameter(0)
+  %first = s32[] FIRST
+  %begin = s32[] copy(%first)
+  %start = (f32[16], s32[]) tuple(%x, %begin)
+  ROOT %loop = (f32[16], s32[]) while(%start), condition=%test, body=%body
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "step", "turns"),
+    [(0, 80, 1, 80), (0, 8, 2, 4), (0, 7, 2, 4), (3, 9, 3, 2)],
+)
+def test_turns_that_no_one_noted(
+    first: int, end: int, step: int, turns: int
+) -> None:
+    """A loop of the TPU's compiler is counted by its counter."""
+    text = (
+        LOOP.replace("FIRST", f"constant({first})")
+        .replace("END", str(end))
+        .replace("STEP", str(step))
+    )
+    (seen,) = communication(text)
+
+    assert (seen.times, seen.counted) == (turns, True)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        ("FIRST", "parameter(1)"),
+        ("constant(END)", "parameter(1)"),
+        ("constant(STEP)", "parameter(1)"),
+        ("direction=LT", "direction=NE"),
+        (" add(", " multiply("),
+        ("add(%turn.2, ", "add(%end.1, "),
+    ],
+)
+def test_turns_that_are_not_known(unknown: tuple[str, str]) -> None:
+    """Another loop counts once, and is marked."""
+    text = LOOP.replace(*unknown).replace("FIRST", "constant(0)")
+    text = text.replace("END", "8").replace("STEP", "1")
+    (seen,) = communication(text)
+
+    assert (seen.times, seen.counted) == (1, False)
+
+
 @pytest.mark.parametrize(
     "alone",
     [
