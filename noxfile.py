@@ -197,6 +197,23 @@ def models(session: nox.Session) -> None:
     session.run("python", "tests/models")
 
 
+@nox.session(python="3.13")
+def elsewhere(session: nox.Session) -> None:
+    """Run the guide that needs the compilers of TPUs and GPUs; note it."""
+    install(session, "elsewhere")
+    page = ("tests/site/one_page.py", "guides/another_machine")
+    session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
+    session.run(
+        *(
+            "python",
+            "-m",
+            "pytest",
+            "-q",
+            "tests/package/test_devices_of.py",
+        )
+    )
+
+
 @nox.session
 def lock(session: nox.Session) -> None:
     """Note in locks/ the newest versions, and the lowest, with hashes."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.experimental import topologies
@@ -33,8 +33,8 @@ class _Tpu(NamedTuple):
 
     Attributes:
         kind: The name that jax has for it.
-        memory: Bytes that libtpu 0.0.52 leaves to a program, which is
-            what its errors name: 0.25 to 1.25 GiB less than the chip has.
+        memory: Bytes that libtpu leaves to a program: the figure that its
+            errors name, of version 0.0.50.
         slices: The slices by name, of up to 64 chips if there are larger.
         most: How many chips the largest slice has.
         options: What describes it to libtpu, beside its name.
@@ -44,7 +44,7 @@ class _Tpu(NamedTuple):
     memory: int
     slices: tuple[str, ...]
     most: int
-    options: Mapping[str, str] = MappingProxyType({})
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Gpu(NamedTuple):
@@ -192,9 +192,13 @@ def _tpus(chip: str, sizes: str) -> list[jax.Device]:
             f"as in '{chip}:{tpu.slices[1]}'"
         )
     _require("TPUs", "tpu", "libtpu")
+    options = dict(tpu.options)
+    if sizes == "1x1":
+        # libtpu takes hosts to have four chips at least.
+        options["chips_per_host_bounds"] = (1, 1, 1)
     with _quiet_libtpu():
         return topologies.get_topology_desc(
-            f"{chip}:{sizes}", "tpu", **tpu.options
+            f"{chip}:{sizes}", "tpu", **options
         ).devices
 
 

@@ -18,11 +18,13 @@ import nbformat
 from jupyter_cache.executors import utils as executors
 from myst_nb.sphinx_ import NbMetadataCollector
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat import NotebookNode
+from nbformat import NotebookNode, v4
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from traitlets.config import Config
+
+from shardbook_site import noted
 
 LOGGER = logging.getLogger(__name__)
 # What the cell that sets up the devices prints.
@@ -42,15 +44,18 @@ def allow_interrupt(cell: Any, cell_index: int) -> None:
     asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
 
-def execute(*args: Any, **kwargs: Any) -> Any:
+def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     """Execute a notebook as nbclient does, with some changes.
 
-    A kernel that dies no longer ends the build without naming the page.
-    Kernels listen on sockets in a folder of their own: those that start at
+    Where a page can't run, it shows what was noted. A kernel that dies no
+    longer ends the build without naming the page. Kernels listen on sockets in a folder of their own: those that start at
     the same time now and then chose the same network port. And what a cell
     prints is one output, in however many parts it came (nb_merge_streams
     would end each part with a new line).
     """
+    if noted.is_noted(notebook):
+        noted.show(notebook, cwd)
+        return notebook
     with TemporaryDirectory(prefix="shardbook-") as folder:
         manager = {"connection_file": str(Path(folder, "kernel.json"))}
         if os.name == "posix":
@@ -58,9 +63,11 @@ def execute(*args: Any, **kwargs: Any) -> Any:
             kwargs["on_cell_start"] = allow_interrupt
         kwargs["config"] = Config(KernelManager=manager)
         try:
-            return _execute(*args, coalesce_streams=True, **kwargs)
+            _execute(notebook, cwd=cwd, coalesce_streams=True, **kwargs)
         except DeadKernelError as error:
             raise KernelDiedError(f"a cell ended it: {error}") from error
+    noted.write(notebook, cwd)
+    return notebook
 
 
 _execute, executors.executenb = executors.executenb, execute
@@ -71,10 +78,10 @@ def notebook_of(app: Sphinx, name: str) -> Path:
     return Path(app.outdir).parent / "jupyter_execute" / f"{name}.ipynb"
 
 
-def code_cells(app: Sphinx, name: str) -> list[NotebookNode]:
-    """Read the code cells of a page, with their outputs."""
-    cells = nbformat.read(notebook_of(app, name), 4).cells
-    return [cell for cell in cells if cell.cell_type == "code"]
+def executed(app: Sphinx, name: str) -> NotebookNode:
+    """Read a page with the outputs of its cells."""
+    notebook: NotebookNode = nbformat.read(notebook_of(app, name), 4)
+    return notebook
 
 
 def stamp_of(cells: list[NotebookNode]) -> tuple[str, ...] | None:
@@ -138,17 +145,21 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """
     pages = sorted(env.found_docs)
     footer = "Not every cell ran well: do not trust this page."
-    count = assertions = 0
+    count = assertions = elsewhere = 0
     stamps: set[tuple[str, ...]] = set()
     well = app.config.nb_execution_mode != "off"
     for name in pages if well else ():
         run = NbMetadataCollector.get_exec_data(env, name)
-        cells = code_cells(app, name) if run else []
+        page = executed(app, name) if run else v4.new_notebook()
+        cells = noted.code_cells(page)
         if not cells and fnmatch(name, app.config.execution_exempt):
             continue
         wrong = list(complaints(cells))
         # MyST-NB has warned of an error.
         failed = run and run["error"]
+        if noted.is_noted(page) and not failed:
+            elsewhere += 1
+            continue
         if wrong and not failed:
             LOGGER.warning("%s", "\n".join(wrong), location=name)
         if stamp := stamp_of(cells):
@@ -165,6 +176,8 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
             f"in them held, on {devices} CPU devices with jax {jax} and "
             f"flax {flax}."
         )
+        if elsewhere:
+            footer += " Where a page shows what was noted, it says so."
     app.config.html_theme_options["extra_footer"] = footer
     return pages
 
