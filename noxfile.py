@@ -218,19 +218,21 @@ def elsewhere(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Note in locks/ the newest versions, and the lowest, with hashes."""
     session.install("uv>=0.8")
-    groups = ("docs", "tests", "browser", "lint")
     options = (
-        *(part for group in groups for part in ("--group", group)),
         *("--generate-hashes", "--no-header", "--no-annotate", "--quiet"),
         "--upgrade",
     )
-    for name, python, *more in (
-        ("3.11", "3.11"),
-        ("3.13", "3.13"),
-        ("lowest", "3.11", "--resolution", "lowest-direct"),
+    usual = ("docs", "tests", "browser", "lint")
+    for name, python, groups, *more in (
+        ("3.11", "3.11", usual),
+        ("3.13", "3.13", usual),
+        ("lowest", "3.11", usual, "--resolution", "lowest-direct"),
+        # What Read the Docs installs: the other versions are the same.
+        ("elsewhere", "3.13", ("elsewhere",), "-c", "locks/3.13.txt"),
     ):
         session.run(
             *("uv", "pip", "compile", "pyproject.toml", *options, *more),
+            *(part for group in groups for part in ("--group", group)),
             *("--python-version", python, "-o", f"locks/{name}.txt"),
         )
 

@@ -48,10 +48,11 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     """Execute a notebook as nbclient does, with some changes.
 
     Where a page can't run, it shows what was noted. A kernel that dies no
-    longer ends the build without naming the page. Kernels listen on sockets in a folder of their own: those that start at
-    the same time now and then chose the same network port. And what a cell
-    prints is one output, in however many parts it came (nb_merge_streams
-    would end each part with a new line).
+    longer ends the build without naming the page. Kernels listen on
+    sockets in a folder of their own: those that start at the same time now
+    and then chose the same network port. And what a cell prints is one
+    output, in however many parts it came (nb_merge_streams would end each
+    part with a new line).
     """
     if noted.is_noted(notebook):
         noted.show(notebook, cwd)

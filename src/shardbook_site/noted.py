@@ -35,7 +35,7 @@ def show(notebook: NotebookNode, folder: str) -> None:
     """Give the cells of a page the outputs that were noted."""
     note = json.loads(_file(notebook, folder).read_text("utf-8"))
     cells = code_cells(notebook)
-    if note["cells"] != [_digest(cell) for cell in cells]:
+    if note["cells"] != [digest(cell) for cell in cells]:
         raise StaleNoteError(
             "this page has changed since its outputs were noted: run "
             "nox -s elsewhere"
@@ -64,7 +64,7 @@ def write(notebook: NotebookNode, folder: str) -> None:
     cells = code_cells(notebook)
     note = {
         "noted": ", ".join((f"{date.today()}, {python}", *versions)),
-        "cells": [_digest(cell) for cell in cells],
+        "cells": [digest(cell) for cell in cells],
         "outputs": [cell.outputs for cell in cells],
     }
     text = json.dumps(note, indent=1, ensure_ascii=False)
@@ -80,7 +80,8 @@ def code_cells(notebook: NotebookNode) -> list[Any]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def _digest(cell: Any) -> str:
+def digest(cell: Any) -> str:
+    """Tell the code of a cell from any other."""
     return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
 
 
