@@ -545,14 +545,14 @@ def program(
 
     Returns:
         The collectives, the bytes on a device, and the arguments that
-        have to be copied first: NumPy arrays, and arrays on one device of
-        a call that runs on several. Numbers are left out.
+        have to be copied first, such as NumPy arrays, and arrays on one
+        device of a call that runs on several. Numbers are left out.
 
     Raises:
         TypeError: If the function can't be traced with these arguments,
-            or returns something other than arrays, or is a Module or a
-            method of one. Other errors that it raises while it is traced
-            are passed on.
+            or returns something other than arrays and numbers, or is a
+            Module or a method of one. Other errors that it raises while it
+            is traced are passed on.
 
     Example:
         >>> import jax

@@ -119,7 +119,7 @@ def mlp_params(
 
     Returns:
         For each layer a float32 ``"kernel"``, ``(inputs, outputs)``, and
-        ``"bias"``, ``(outputs,)``, on the first device, uncommitted.
+        ``"bias"``, ``(outputs,)``, where :func:`normal` makes them.
     """
     return {
         "up": {

@@ -21,9 +21,9 @@ def data_parallel_step(
 ) -> Callable[[Any, Any, Batch], jax.Array]:
     """Return a training step that shards its batch over ``"data"``.
 
-    Each device computes the gradient for its rows. For an MLP, one
-    all-reduce adds the gradients and the losses: the bytes of the
-    parameters, and 4 more.
+    Each device computes the gradient for its rows. For an MLP, the
+    gradients and the losses are all-reduced: the bytes of the parameters,
+    and 4 more.
 
     Args:
         model: A model that is replicated over ``mesh``.
