@@ -218,11 +218,13 @@ def _is_of_cubes(sizes: str, tpu: _Tpu) -> bool:
 def _quiet_libtpu() -> Iterator[None]:
     """Keep libtpu from looking for the TPU of this machine.
 
-    It would ask a server of Google Cloud, and write to stderr that there
-    is none. Where there is a TPU, it must be found.
+    It would ask a server of Google Cloud, write to stderr that there is
+    none, and let no other process load it. Where there is a TPU, it must
+    be found.
     """
     here = [*Path("/dev").glob("accel*"), *Path("/dev/vfio").glob("[0-9]*")]
     names = {
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
         "TPU_ACCELERATOR_TYPE": "v5litepod-8",
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_WORKER_HOSTNAMES": "localhost",
