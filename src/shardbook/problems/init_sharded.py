@@ -18,8 +18,8 @@ def init_sharded(
 
     One program makes all arrays. With initializers that draw each number
     by itself, a device needs memory for its own shards alone: the bytes of
-    results and temporaries are those of the whole model, divided by the
-    number of devices that share it.
+    results and temporaries are about those of the whole model, divided by
+    the number of devices that share it.
 
     Args:
         build: Makes the model. It is traced, twice: it sees no numbers.
@@ -30,7 +30,7 @@ def init_sharded(
 
     Returns:
         The model, with all its arrays on the mesh, and with the values
-        that ``build()`` gives.
+        that ``build()`` gives, up to rounding.
 
     Raises:
         ValueError: If no rule matches an array. Where a spec does not fit

@@ -14,8 +14,8 @@ def place_batch(batch: Any, mesh: Mesh) -> Any:
 
     Args:
         batch: A tree of NumPy arrays, each ``(size, ...)``; the sizes may
-            differ. Do not write to them afterwards: on CPU, jax may use
-            their memory, and elsewhere the copy may still be running.
+            differ. Do not write to them afterwards: jax may use their
+            memory, as on CPU, or still be copying it.
         mesh: Mesh with an axis ``"data"``; its other axes replicate.
 
     Returns:

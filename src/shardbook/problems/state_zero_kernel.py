@@ -56,9 +56,10 @@ def zero_if_kernel(
         leaf: The leaf, of any shape, dtype and sharding.
 
     Returns:
-        An array of the same shape and dtype. Its sharding is the same too,
-        except under ``jax.jit``: there the compiler chooses it, unless
-        ``out_shardings`` or a constraint says it.
+        An array of the same shape and dtype. If the leaf is committed, its
+        sharding is the same too, except under ``jax.jit``: there the
+        compiler chooses it, unless ``out_shardings`` or a constraint says
+        it.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [
