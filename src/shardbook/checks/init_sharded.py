@@ -25,8 +25,8 @@ CHECKS = (
         "structure",
         calls("twice(mlp(8, 16, 8))"),
         lambda seen: " ".join(measures.layouts(seen)),
-        "a layer that the model has twice is two layers in the result",
-        "A Module as the result",
+        "a layer that the model has twice is two layers in the result: "
+        "let jit return the state, not the Module",
     ),
     same(
         "placement",
@@ -38,7 +38,8 @@ CHECKS = (
         "placement",
         LARGE,
         measures.program_bytes,
-        "a program makes more on a device than the shards of that device",
+        "a program makes more on a device than its shards, as a call of "
+        "build outside of jit does",
         "On eight devices",
         agree=lambda got, expected: got <= 1.05 * expected,
     ),

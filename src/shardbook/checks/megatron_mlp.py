@@ -34,26 +34,31 @@ CHECKS = (
     placement(
         measures.shards,
         'the output is not laid out as P("data")',
-        "Arrays that are not laid out",
+        "The API",
+    ),
+    placement(
+        lambda seen: measures.argument_bytes(seen) > 0,
+        "no program runs on the mesh: lay out params and x before they are "
+        "multiplied",
+        "The API",
     ),
     placement(
         measures.argument_bytes,
         'a device takes more than its part: shard the batch over "data", '
         'both kernels and the bias of "up" over "model"',
-        "Arrays that are not laid out",
+        "On eight devices",
         agree=le,
     ),
     placement(
         measures.constants,
         "arrays are constants of a program: pass them as arguments",
-        "Parameters in a closure",
     ),
     same(
         "communication",
         CASES,
         measures.collectives,
         'one all-reduce over "model" is all that the MLP needs',
-        "Kernels that are sharded the other way",
+        "On eight devices",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

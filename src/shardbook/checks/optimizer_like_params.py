@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,11 @@ def places(scalar: bool, seen: Seen) -> dict[str, str]:
     }
 
 
+def tx_of(seen: Seen) -> Any:
+    """Give the transformation: with another, a step is traced anew."""
+    return seen.result.tx
+
+
 ADAM, FACTORS, SHAPES = map(cases, ("adam", "adafactor", "from_shapes"))
 ADAM += cases("adam", f"modules({SHARDED}, {REPLICATED})")
 ALL = [*ADAM, *FACTORS, *SHAPES]
@@ -43,18 +49,20 @@ NO_START = "this is not how the state of an optimizer starts"
 COUNT = "a count is not replicated over the mesh"
 MOMENT = "a moment is not laid out as its parameter"
 ZEROS = "a moment that jnp.zeros made is not laid out as its parameter"
+NO_TX = "the tx of the optimizer is another object: a step is traced anew"
 OTHER = "an array of another shape than its parameter is not replicated"
 CHECKS = (
     same("contract", ALL, kinds, NO_OPTIMIZER, "The API"),
     same("values", ALL, measures.result, NO_START, "Problem"),
     same("placement", ALL, scalars, COUNT, "A count on one device"),
-    same("placement", ADAM, arrays, MOMENT, "By shape"),
-    same("placement", SHAPES, arrays, ZEROS, "Moments made from shapes"),
-    same("placement", FACTORS, arrays, OTHER, "Moments of another shape"),
+    same("placement", ADAM, arrays, MOMENT, "The API"),
+    same("placement", SHAPES, arrays, ZEROS, "A count on one device"),
+    same("placement", FACTORS, arrays, OTHER),
+    same("structure", ADAM, tx_of, NO_TX),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("evenly divide|rank|dimensions", "Moments of another shape"),
+    ("evenly divide|rank|dimensions", "Problem"),
     ("mesh context or metadata", "Annotated Variables"),
     ("`wrt`|has no attribute 'init'", "The API"),
 )

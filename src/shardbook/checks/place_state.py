@@ -13,15 +13,18 @@ def calls(arguments: str) -> list[str]:
 CASES = calls("committed(vision(16, 8)), {mesh}, RULES")
 EXAMPLE = CASES[0]
 ORDER = calls("mlp(8, 16, 8), {mesh}, [('up', P('data')), *RULES]")
-# What must be refused, and paths that the message must have.
-REFUSED = {
-    "vision(16, 8), {mesh}, RULES[:-1]": "norm.var dropout.rngs.key",
-    "mlp(8, 15, 8), {mesh}, RULES": "up.kernel down.kernel",
-    "mlp(8, 8, 8), {mesh}, [('.*', P(None, 'data'))]": "up.bias down.bias",
-    "mlp(8, 8, 8), {mesh}, [('.*', P(('data', 'data')))]": "up.bias",
-    "mlp(8, 8, 8), {mesh}, [('.*', P('modle'))]": "up.bias down.kernel",
-    "mlp(8, 8, 8), {mesh}, [('.*', P('data', None))]": "up.bias down.bias",
-}
+VISION, SMALL = "vision(16, 8), {mesh}", "mlp(8, 8, 8), {mesh}"
+KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
+# What must be refused, paths that the message must have, and paths that it
+# must not have.
+REFUSED = (
+    (f"{VISION}, RULES[:-1]", "norm.var dropout.rngs.key", "conv.kernel"),
+    ("mlp(8, 15, 8), {mesh}, RULES", f"{KERNELS} up.bias", "down.bias"),
+    (f"{SMALL}, [('.*', P(None, 'data'))]", BIASES, KERNELS),
+    (f"{SMALL}, [('.*', P(('data', 'data')))]", "up.bias", ""),
+    (f"{SMALL}, [('.*', P('modle'))]", "up.bias down.kernel", ""),
+    (f"{SMALL}, [('.*', P('data', None))]", BIASES, KERNELS),
+)
 CHECKS = (
     same_type(*CASES),
     same("values", CASES, measures.result, "an array has other values"),
@@ -29,15 +32,15 @@ CHECKS = (
         "structure",
         calls("twice(mlp(8, 16, 8)), {mesh}, RULES"),
         lambda seen: " ".join(measures.layouts(seen)),
-        "a layer that the model has twice is two layers in the result",
-        "A map over the Module",
+        "a layer that the model has twice is two layers in the result: "
+        "map over the state, not over the Module",
     ),
     same(
         "placement",
         CASES,
         measures.argument_layouts,
-        "the model that was passed in has changed",
-        "Writing to the state",
+        "the model that was passed in has changed: its state has the same "
+        "Variables",
     ),
     same(
         "placement",
@@ -50,10 +53,11 @@ CHECKS = (
         same(
             "contract",
             Case(calls(arguments)[-1], under=measures.errors),
-            measures.refusal(*paths.split()),
-            "a ValueError must name each array that can't be laid out",
+            measures.refusal(*paths.split(), never=others.split()),
+            "a ValueError must name each array that can't be laid out, and "
+            "no other",
         )
-        for arguments, paths in REFUSED.items()
+        for arguments, paths, others in REFUSED
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

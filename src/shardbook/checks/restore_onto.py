@@ -5,10 +5,11 @@ from typing import Any
 
 import jax
 
+from shardbook import layout
 from shardbook.grading import measures
 from shardbook.grading.agreement import same, same_type, within
 from shardbook.grading.attempt import arguments
-from shardbook.grading.cases import Case
+from shardbook.grading.cases import Case, Seen
 
 SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
 BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
@@ -23,6 +24,14 @@ def onto(data: int, model: int, rules: str = ROWS, **more: Any) -> Case:
     of, build = more.pop("of", SAVED), more.pop("build", BUILD)
     mesh = f"mesh_of({data}, {model})"
     return Case(f"restore_onto({of}, {build}, {mesh}, {rules})", **more)
+
+
+def made(seen: Seen) -> str:
+    """Say whether a program makes more on a device than its shards."""
+    shards = layout(seen.result).bytes_per_device
+    # The compiler adds some bytes of its own to each result.
+    whole = measures.result_bytes(seen) > 1.5 * shards
+    return "more than the shards of a device" if whole else "no more"
 
 
 COUNT = jax.device_count()
@@ -46,33 +55,37 @@ CHECKS = (
         [onto(*each, under=measures.orbax_reads) for each in MESHES],
         measures.noted_lines,
         "an array is read in another layout, and moved afterwards",
-        "A target without shardings",
+        "The API",
         agree=within,
+    ),
+    placement(
+        CASES[0],
+        made,
+        "a program makes whole arrays: nnx.eval_shape gives the structure "
+        "of a model without them",
+        "On eight devices",
     ),
     placement(
         onto(COUNT, 1, under=measures.guarded_copies),
         measures.copies,
         "an array is put on one device, and copied from there",
-        "A model that is built first",
     ),
     contract(
         (WIDER, RENAMED),
         measures.refusal(),
         "a checkpoint of another model must be a ValueError",
-        "Another shape, or a damaged file",
     ),
     contract(
         refused(of=f"truncated({SAVED})"),
         lambda seen: "an error" if seen.noted else "no error",
         "a checkpoint that is damaged must be an error",
-        "Another shape, or a damaged file",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("too large for one device", "A model that is built first"),
-    ("Topology mismatch", "A target without shardings"),
-    (r"layers\.1:\n *- Source: MISSING", "Parameters alone"),
+    ("too large for one device", "On eight devices"),
+    ("Topology mismatch", "The API"),
+    (r"layers\.1:\n *- Source: MISSING", "On eight devices"),
     ("structures do not match|^AssertionError", "A plain dict or a Module"),
 )
 DEPRECATED = "Sources"

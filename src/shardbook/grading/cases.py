@@ -33,6 +33,8 @@ class Case:
         step: For a problem that returns a step, the arguments of the step,
             as code: ``"mlp_params(4, 8, 4), normal(8, 4)"``. The step is
             compiled for them, and run if a measure asks for it.
+        carry: Whether the first that the step returns takes the place of
+            its first argument in the next call.
         values: Whether to note what the attempt's variables hold.
         programs: Whether to note the programs that the call compiles.
     """
@@ -41,6 +43,7 @@ class Case:
     given: str = ""
     under: Callable[[], AbstractContextManager[Any]] = nullcontext
     step: str = ""
+    carry: bool = False
     values: bool = False
     programs: bool = False
 
@@ -143,6 +146,9 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
             result = step(*positional, **named)
             results.append(jax.block_until_ready(result))
             programs.append(seen[before:])
+            if case.carry:
+                positional = [result[0], *positional[1:]]
+                given = {str(i): each for i, each in enumerate(positional)}
             # Another call with it would end the process in jax 0.10.2.
             if lost := _those(by_path(given), deleted=True):
                 raise Wrong(

@@ -140,6 +140,12 @@ def program_bytes(seen: Seen) -> int:
     return max((each.memory.total for each in programs), default=0)
 
 
+def result_bytes(seen: Seen) -> int:
+    """Give the most bytes of results that a program leaves on a device."""
+    programs = compiled(seen.attempt, seen.case)
+    return max((each.memory.results for each in programs), default=0)
+
+
 def constants(seen: Seen) -> str:
     """Describe the arrays that are constants of a program."""
     found = [
@@ -190,24 +196,32 @@ def errors() -> Iterator[list[BaseException]]:
 
 
 def refusal(
-    *words: str, kind: type[Exception] = ValueError
+    *words: str,
+    kind: type[Exception] = ValueError,
+    never: Iterable[str] = (),
 ) -> Callable[[Seen], str]:
     """Give the function that describes how a call is refused.
 
     Args:
         *words: What the message must name.
         kind: The class that the error must have.
+        never: What it must not name.
 
     Returns:
         A function of a call that was made under :func:`errors`.
     """
+    none_of = tuple(never)
 
     def describe(seen: Seen) -> str:
         if not seen.noted:
             return f"no error, but {show(seen.result)}"
         (error,) = seen.noted
-        if isinstance(error, kind) and all(w in str(error) for w in words):
+        text = str(error)
+        right = isinstance(error, kind) and all(w in text for w in words)
+        if right and not any(w in text for w in none_of):
             named = f" that names {', '.join(words)}" if words else ""
+            if none_of:
+                named += f", and not {', '.join(none_of)}"
             article = "an" if kind.__name__[0] in "AEIO" else "a"
             return f"{article} {kind.__name__}{named}"
         return f"{type(error).__name__}: {error}"
