@@ -157,7 +157,7 @@ def devices_of(machine: str) -> list[jax.Device]:
         ValueError: If the chip is unknown, or has no slice of these sizes.
         ImportError: If the compiler is not installed, with the command
             that installs it: libtpu for TPUs, and for GPUs the plugin of
-            jax and NVIDIA's assembler. They are there for Linux.
+            jax and NVIDIA's assembler. Both are published for Linux.
 
     Example:
         >>> from shardbook import devices_of
