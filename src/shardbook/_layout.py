@@ -46,8 +46,7 @@ def device_id(device: Device) -> int:
     return device if isinstance(device, int) else device.id
 
 
-# Not frozen: there may be ten thousand, and it would take six times as long
-# to make one.
+# Not frozen: it would take six times as long to make one.
 @dataclass(slots=True)
 class LeafLayout:
     """How one array is laid out.
@@ -216,8 +215,22 @@ class TreeLayout(Sequence[LeafLayout]):
     in it is said below the table.
     """
 
-    def __init__(self, leaves: Iterable[LeafLayout]) -> None:
-        self._leaves = tuple(leaves)
+    def __init__(
+        self,
+        leaves: Iterable[LeafLayout],
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        # Of many arrays that are alike, one stands for all in ``_alike``:
+        # ten thousand objects more would keep the garbage collector busy.
+        self._alike = tuple(leaves)
+        self._paths = paths or [leaf.path for leaf in self._alike]
+
+    @cached_property
+    def _leaves(self) -> tuple[LeafLayout, ...]:
+        return tuple(
+            leaf if leaf.path == path else replace(leaf, path=path)
+            for path, leaf in zip(self._paths, self._alike, strict=True)
+        )
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -232,7 +245,7 @@ class TreeLayout(Sequence[LeafLayout]):
         return self._leaves[index]
 
     def __len__(self) -> int:
-        return len(self._leaves)
+        return len(self._paths)
 
     @cached_property
     def bytes_on(self) -> dict[Device, int]:
@@ -308,18 +321,17 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
-        groups: defaultdict[Any, list[LeafLayout]] = defaultdict(list)
-        for leaf in self._leaves:
+        groups: defaultdict[Any, list[int]] = defaultdict(list)
+        for index, leaf in enumerate(self._alike):
             # What is the same array as another is not taken together.
-            path = leaf.path if leaf.same_as else pattern_of(leaf.path)
-            groups[path, _about(leaf)].append(leaf)
+            path = self._paths[index]
+            pattern = path if leaf.same_as else pattern_of(path)
+            groups[pattern, _about(leaf)].append(index)
         return TreeLayout(
-            group[0]
-            if len(group) == 1
-            else replace(
-                group[0],
-                path=common_pattern([leaf.path for leaf in group]),
-                repeats=sum(leaf.repeats for leaf in group),
+            replace(
+                self._alike[group[0]],
+                path=common_pattern(self._paths[index] for index in group),
+                repeats=sum(self._alike[index].repeats for index in group),
             )
             for group in groups.values()
         )
@@ -414,18 +426,14 @@ class TreeLayout(Sequence[LeafLayout]):
 
 # By type, for Flax takes long to say what is no Variable.
 @cache
-def _is_variable_type(kind: type) -> bool:
-    return issubclass(kind, nnx.Variable)
-
-
-@cache
-def _is_graph_type(kind: type) -> bool:
+def _is_graph_type(kind: Any) -> bool:
     return issubclass(kind, (nnx.Pytree, nnx.Variable))
 
 
 def is_graph_node(node: Any) -> bool:
     """Whether this is a Module, a Variable, or another node of flax.nnx."""
-    return _is_graph_type(type(node))
+    kind: Any = type(node)
+    return _is_graph_type(kind)
 
 
 def expand_modules(tree: Any) -> Any:
@@ -486,9 +494,9 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     modules: dict[Any, Any] = {}
 
     def is_leaf(path: Any, node: Any) -> bool:
-        if not _is_graph_type(type(node)):
+        if not is_graph_node(node):
             return False
-        if id(node) in seen or _is_variable_type(type(node)):
+        if id(node) in seen or issubclass(type(node), nnx.Variable):
             return True
         seen[id(node)] = modules[path] = node
         return False
@@ -503,7 +511,7 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         yield from named_leaves(expand_modules(tree))
         return
     for path, leaf in leaves:
-        if not _is_graph_type(type(leaf)):
+        if not is_graph_node(leaf):
             short = strip_value(path)
             # In a Module it is an attribute like any other.
             if short is not path and not any(
@@ -522,17 +530,31 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _describe(
-    shape: tuple[int, ...], dtype: Any, sharding: Sharding | None
-) -> tuple[Any, str, int, Sharding | None, Any]:
+    shape: tuple[int, ...],
+    dtype: Any,
+    sharding: Sharding | None,
+    deleted: bool,
+    committed: bool | None,
+) -> LeafLayout:
     """Give what arrays have in common that differ in their path alone."""
     # The type of an array outside of any mesh.
     if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
         sharding = None
-    shard_shape = sharding and sharding.shard_shape(shape)
-    return shape, str(dtype), dtype.itemsize, sharding, shard_shape
+    return LeafLayout(
+        path="",
+        shape=shape,
+        dtype=str(dtype),
+        itemsize=dtype.itemsize,
+        sharding=sharding,
+        shard_shape=sharding.shard_shape(shape) if sharding else None,
+        deleted=deleted,
+        committed=committed,
+    )
 
 
-def _leaf_layout(name: str, leaf: Any, first: dict[int, str]) -> LeafLayout:
+def _without_path(
+    name: str, leaf: Any, first: dict[int, str]
+) -> LeafLayout:
     same_as, committed, deleted = None, None, False
     if isinstance(leaf, jax.Array):
         if isinstance(leaf, jax.core.Tracer):
@@ -554,11 +576,11 @@ def _leaf_layout(name: str, leaf: Any, first: dict[int, str]) -> LeafLayout:
         ) from None
     sharding = None if deleted else getattr(leaf, "sharding", None)
     try:
-        about = _describe(shape, dtype, sharding)
+        about = _describe(shape, dtype, sharding, deleted, committed)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
-    return LeafLayout(name, *about, same_as, deleted, committed)
+    return replace(about, same_as=same_as) if same_as else about
 
 
 def layout(tree: Any) -> TreeLayout:
@@ -601,9 +623,8 @@ def layout(tree: Any) -> TreeLayout:
         8 devices                                                      1,024         8,192
     """  # noqa: E501
     first: dict[int, str] = {}
-    return TreeLayout(
-        [
-            _leaf_layout(name, leaf, first)
-            for name, leaf in named_leaves(tree)
-        ]
-    )
+    leaves, paths = [], []
+    for path, leaf in named_leaves(tree):
+        leaves.append(_without_path(path, leaf, first))
+        paths.append(path)
+    return TreeLayout(leaves, paths)

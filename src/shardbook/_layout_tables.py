@@ -57,7 +57,7 @@ def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
 def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
     """Give the rows of a table; the last is the sum."""
     exact = layout.bytes < EXACT
-    shown, rest = layout, layout[:0]
+    shown, rest = layout, None
     if len(shown) > ROWS:
         shown = shown.rolled_up()
     if len(shown) > ROWS:
