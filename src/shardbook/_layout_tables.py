@@ -100,8 +100,13 @@ def text_of(layout: "TreeLayout") -> str:
     rows = [HEADINGS, *_rows(layout)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     shown = list(range(len(HEADINGS)))
+    found = _findings(layout)
     if sys.stdout.isatty():
         limit = get_terminal_size().columns
+        found = [
+            textwrap.fill(line, limit, subsequent_indent="  ")
+            for line in found
+        ]
         # What can be worked out from the others goes first.
         for column in (3, 5, 1):
             if _total(widths, shown) - widths[0] + NARROW > limit:
@@ -123,13 +128,6 @@ def text_of(layout: "TreeLayout") -> str:
                 for at in shown
             ).rstrip()
         )
-    found = _findings(layout)
-    if sys.stdout.isatty():
-        width = get_terminal_size().columns
-        found = [
-            textwrap.fill(line, width, subsequent_indent="  ")
-            for line in found
-        ]
     return "\n".join([*lines, *found])
 
 
