@@ -494,9 +494,10 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     modules: dict[Any, Any] = {}
 
     def is_leaf(path: Any, node: Any) -> bool:
-        if not is_graph_node(node):
+        kind: Any = type(node)
+        if not _is_graph_type(kind):
             return False
-        if id(node) in seen or issubclass(type(node), nnx.Variable):
+        if id(node) in seen or issubclass(kind, nnx.Variable):
             return True
         seen[id(node)] = modules[path] = node
         return False
@@ -511,7 +512,8 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         yield from named_leaves(expand_modules(tree))
         return
     for path, leaf in leaves:
-        if not is_graph_node(leaf):
+        kind: Any = type(leaf)
+        if not _is_graph_type(kind):
             short = strip_value(path)
             # In a Module it is an attribute like any other.
             if short is not path and not any(
