@@ -14,6 +14,7 @@ from pathlib import Path
 
 import build_times
 import check_times
+import layout_times
 
 NOTE = Path(__file__).with_name("last_run.txt")
 
@@ -34,6 +35,8 @@ with redirect_stdout(Both()) as printed:
     print(date.today(), python, *versions, sep=", ", end=", ")
     print(f"{os.cpu_count()} cores\n")
     check_times.main()
+    print()
+    layout_times.main()
     print()
     build_times.main()
 NOTE.write_text(printed.getvalue(), "utf-8")

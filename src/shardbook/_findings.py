@@ -128,24 +128,26 @@ def _parts(leaf: "LeafLayout") -> int:
 
 # A number that is a name, as in "layers.0", or ends one, as in "layers_0";
 # of what is rolled up already, the sign in its place.
-_NUMBER = re.compile(r"(?<![^._])(?:\d+|\*)(?![^.])")
+_NUMBER = re.compile(r"(?<![^_])(?:\d+|\*)\Z")
+
+
+@cache
+def _without_number(name: str) -> str:
+    return _NUMBER.sub("*", name)
 
 
 def pattern_of(path: str) -> str:
     """Write a path without the numbers of layers that repeat."""
-    return _NUMBER.sub("*", path)
+    return ".".join(map(_without_number, path.split(".")))
 
 
-def common_pattern(paths: Sequence[str]) -> str:
+def common_pattern(paths: Iterable[str]) -> str:
     """Write paths as one, with ``*`` where their numbers differ."""
-    columns = zip(*map(_NUMBER.findall, paths), strict=True)
-    numbers = iter([set(column) for column in columns])
-
-    def same(_: re.Match[str]) -> str:
-        found = next(numbers)
-        return str(found.pop()) if len(found) == 1 else "*"
-
-    return _NUMBER.sub(same, paths[0])
+    columns = zip(*(path.split(".") for path in paths), strict=True)
+    return ".".join(
+        names[0] if len(set(names)) == 1 else _without_number(names[0])
+        for names in columns
+    )
 
 
 def _size(leaf: "LeafLayout") -> int:

@@ -57,7 +57,7 @@ def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
 def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
     """Give the rows of a table; the last is the sum."""
     exact = layout.bytes < EXACT
-    shown, rest = layout, layout[:0]
+    shown, rest = layout, None
     if len(shown) > ROWS:
         shown = shown.rolled_up()
     if len(shown) > ROWS:
@@ -100,8 +100,13 @@ def text_of(layout: "TreeLayout") -> str:
     rows = [HEADINGS, *_rows(layout)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     shown = list(range(len(HEADINGS)))
+    found = _findings(layout)
     if sys.stdout.isatty():
         limit = get_terminal_size().columns
+        found = [
+            textwrap.fill(line, limit, subsequent_indent="  ")
+            for line in found
+        ]
         # What can be worked out from the others goes first.
         for column in (3, 5, 1):
             if _total(widths, shown) - widths[0] + NARROW > limit:
@@ -123,13 +128,6 @@ def text_of(layout: "TreeLayout") -> str:
                 for at in shown
             ).rstrip()
         )
-    found = _findings(layout)
-    if sys.stdout.isatty():
-        width = get_terminal_size().columns
-        found = [
-            textwrap.fill(line, width, subsequent_indent="  ")
-            for line in found
-        ]
     return "\n".join([*lines, *found])
 
 

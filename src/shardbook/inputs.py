@@ -168,19 +168,15 @@ class MLP(nnx.Module):
 
 
 class Vision(nnx.Module):
-    """A convolution, attention, MLPs and a Dropout."""
+    """A convolution, attention, an MLP and a Dropout."""
 
-    def __init__(
-        self, dim: int, heads: int, layers: int, *, rngs: nnx.Rngs
-    ) -> None:
+    def __init__(self, dim: int, heads: int, *, rngs: nnx.Rngs) -> None:
         self.conv = nnx.Conv(3, dim, (4, 4), strides=4, rngs=rngs)
         self.norm = nnx.BatchNorm(dim, rngs=rngs)
         self.attention = nnx.MultiHeadAttention(
             heads, dim, decode=False, rngs=rngs
         )
-        self.layers = nnx.List(
-            [MLP(dim, 4 * dim, dim, rngs=rngs) for _ in range(layers)]
-        )
+        self.layers = nnx.List([MLP(dim, 4 * dim, dim, rngs=rngs)])
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
         self.head = nnx.Linear(dim, 4, rngs=rngs)
 
@@ -213,24 +209,20 @@ def mlp(
     return MLP(in_dim, hidden, out_dim, rngs=nnx.Rngs(seed))
 
 
-def vision(
-    dim: int, heads: int, layers: int = 1, seed: int = 0
-) -> nnx.Module:
+def vision(dim: int, heads: int) -> nnx.Module:
     """Return a Module with many kinds of arrays.
 
     Args:
         dim: Channels of the convolution and of all that follows.
         heads: Heads of the attention; must divide ``dim``.
-        layers: How many MLPs follow, each ``4 * dim`` wide.
-        seed: The seed of the parameters.
 
     Returns:
         A classifier of images, ``(batch, side, side, 3)``, that has a
-        convolution ``conv``, a BatchNorm ``norm``, ``attention``, the MLPs
-        ``layers.0``, ``layers.1`` and so on, a Dropout ``dropout`` with
+        convolution ``conv``, a BatchNorm ``norm``, ``attention``, an MLP
+        ``layers.0`` that is ``4 * dim`` wide, a Dropout ``dropout`` with
         a random key and a count, and a Linear ``head``.
     """
-    return Vision(dim, heads, layers, rngs=nnx.Rngs(seed))
+    return Vision(dim, heads, rngs=nnx.Rngs(0))
 
 
 def modules(*models: nnx.Module) -> nnx.Module:
@@ -370,18 +362,17 @@ def dropout_mlp(
     return nnx.Sequential(mlp(in_dim, hidden, out_dim, seed), dropout)
 
 
-def linear(in_dim: int, out_dim: int, seed: int = 0) -> nnx.Module:
+def linear(in_dim: int, out_dim: int) -> nnx.Module:
     """Return a Linear without a bias: a Module with one array.
 
     Args:
         in_dim: Its inputs.
         out_dim: Its outputs.
-        seed: The seed of the kernel.
 
     Returns:
         A Linear with a float32 ``kernel``, ``(in_dim, out_dim)``.
     """
-    rngs = nnx.Rngs(seed)
+    rngs = nnx.Rngs(0)
     return nnx.Linear(in_dim, out_dim, use_bias=False, rngs=rngs)
 
 

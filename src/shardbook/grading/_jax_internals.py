@@ -47,11 +47,10 @@ def compilations(note: Callable[[Any], None]) -> Iterator[None]:
 
 
 @contextmanager
-def shard_maps(note: Callable[[Any, Any, Any], None]) -> Iterator[None]:
-    """Call ``note`` for each ``shard_map`` that is entered.
+def shard_maps() -> Iterator[list[Any]]:
+    """Give mesh, arguments and specs of each shard_map that is entered.
 
-    It gets the mesh, the arguments' abstract values and their specs, for
-    the ``shard_map`` of jax and that of flax alike.
+    The arguments are abstract values; it may be that of jax or of flax.
 
     Raises:
         MissingInternal: If jax binds ``shard_map`` in another way.
@@ -65,11 +64,13 @@ def shard_maps(note: Callable[[Any, Any, Any], None]) -> Iterator[None]:
     except (ImportError, KeyError):
         raise MissingInternal(f"jax._src.shard_map.{name}") from None
 
+    entered: list[Any] = []
+
     def watched(
         self: Any, trace: Any, args: Any, avals: Any, params: Any, /
     ) -> Any:
-        note(params["mesh"], avals, params["in_specs"])
+        entered.append((params["mesh"], avals, params["in_specs"]))
         return bind(self, trace, args, avals, params)
 
     with replaced(kind, name, watched):
-        yield
+        yield entered

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -39,17 +39,15 @@ MODULES = (
 )
 
 
+@dataclass(eq=False)
 class Wrong(Exception):  # noqa: N818
     """An attempt failed a check."""
 
-    def __init__(
-        self, why: str, *, got: str = "", expected: str = "", read: str = ""
-    ) -> None:
-        super().__init__(why)
-        self.why = why
-        self.got = got
-        self.expected = expected
-        self.read = read
+    why: str
+    _: KW_ONLY
+    got: str = ""
+    expected: str = ""
+    read: str = ""
 
 
 class Crashed(Exception):  # noqa: N818

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from shardbook import program
-from shardbook._layout import dotted, expand_modules
+from shardbook._layout import named_leaves
 from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
@@ -174,8 +174,7 @@ def _those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
 
 def by_path(tree: Any) -> dict[str, Any]:
     """Give the leaves of a tree by their names; what is twice, once."""
-    found = jax.tree_util.tree_leaves_with_path(expand_modules(tree))
-    return {dotted(path): leaf for path, leaf in found}
+    return dict(named_leaves(tree))
 
 
 @cache

@@ -14,7 +14,11 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardbook import draw
 from shardbook._program import Program
-from shardbook.grading import _jax_internals, spies
+from shardbook.grading import spies
+from shardbook.grading._jax_internals import (
+    MissingInternal,
+    shard_maps as shard_maps,
+)
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path, compiled, repeated
 
@@ -116,7 +120,7 @@ def step_compilations(seen: Seen) -> str:
 
 def _step_programs(seen: Seen) -> list[list[Program]]:
     programs = repeated(seen.attempt, seen.case).programs
-    if isinstance(programs, _jax_internals.MissingInternal):
+    if isinstance(programs, MissingInternal):
         raise programs
     return programs
 
@@ -268,14 +272,6 @@ def orbax_reads() -> Iterator[list[str]]:
 def noted_lines(seen: Seen) -> str:
     """Give the lines that a context has noted, each once."""
     return "\n".join(dict.fromkeys(seen.noted))
-
-
-@contextmanager
-def shard_maps() -> Iterator[list[Any]]:
-    """Give mesh, arguments and specs of each shard_map that is entered."""
-    entered: list[Any] = []
-    with _jax_internals.shard_maps(lambda *each: entered.append(each)):
-        yield entered
 
 
 def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:

@@ -199,19 +199,17 @@ def _compare(
         each(call)
         taken[each].append(1000 * (time.perf_counter() - start))
     mine, other = (statistics.median(taken[each][1:]) for each in both)
-    remarks = []
+    words = ""
     if len(yours) > 2 * len(ours) + 5:
         words = (
             f"it compiles {len(yours)} programs, the solution {len(ours)}: "
             "under jax.jit, a function is one program"
         )
-        remarks = [(words, "")]
     elif mine > 10 * other and mine > 100:
         words = (
             f"a call takes {mine:.0f} ms, one of the solution {other:.0f} "
             "ms: see whether each call compiles anew"
         )
-        remarks = [(words, "")]
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"
         for each in (yours, ours)
@@ -219,4 +217,4 @@ def _compare(
     return {
         "collectives": (counted(yours), counted(ours)),
         "bytes on a device": (next(most), next(most)),
-    }, remarks
+    }, [(words, "")] if words else []
