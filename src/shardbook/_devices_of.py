@@ -35,7 +35,8 @@ class _Tpu(NamedTuple):
         kind: The name that jax has for it.
         memory: Bytes that libtpu leaves to a program: the figure that its
             errors name, of version 0.0.50.
-        slices: The slices by name, of up to 64 chips if there are larger.
+        slices: The slices by name; where slices are made of cubes of 4 by
+            4 by 4 chips too, those that are smaller than a cube.
         most: How many chips the largest slice has.
         options: What describes it to libtpu, beside its name.
     """
@@ -154,7 +155,8 @@ def devices_of(machine: str) -> list[jax.Device]:
         The devices, for :func:`jax.make_mesh`.
 
     Raises:
-        ValueError: If the chip is unknown, or has no slice of these sizes.
+        ValueError: If the chip is unknown, has no slice of these sizes, or
+            a host is to have more than eight GPUs.
         ImportError: If the compiler is not installed, with the command
             that installs it: libtpu for TPUs, and for GPUs the plugin of
             jax and NVIDIA's assembler. Both are published for Linux.
