@@ -298,7 +298,7 @@ def _require(what: str, extra: str, *modules: str) -> None:
             f"on ARM; this is {platform.system()} on {machine}"
         )
     raise ImportError(
-        f"{needs}, and not all of it is installed here. To install it: "
+        f"{needs}. To install what is missing: "
         f'python3 -m pip install "jax[{extra}]=={jax.__version__}"'
         + (f" {_ASSEMBLER}" if extra != "tpu" else "")
     )
