@@ -203,15 +203,8 @@ def elsewhere(session: nox.Session) -> None:
     install(session, "elsewhere")
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
-    session.run(
-        *(
-            "python",
-            "-m",
-            "pytest",
-            "-q",
-            "tests/package/test_devices_of.py",
-        )
-    )
+    tests = "tests/package/test_devices_of.py"
+    session.run("python", "-m", "pytest", "-q", tests)
 
 
 @nox.session

@@ -237,11 +237,12 @@ def _trips(
     """
     if noted := _TRIPS.search(loop):
         return int(noted[1])
-    within, start = computations, re.search(r" while\(%([\w.-]+)\)", loop)
-    parts = dict(re.findall(r"\b(condition|body)=%([\w.-]+)", loop))
-    if not start or len(parts) < 2:
+    states = _parts(loop)
+    names = dict(re.findall(r"\b(condition|body)=%([\w.-]+)", loop))
+    if not states or len(names) < 2:
         return None
-    condition, body = within[parts["condition"]], within[parts["body"]]
+    condition = computations[names["condition"]]
+    body = computations[names["body"]]
     less = re.search(
         r"compare\(%([\w.-]+), %([\w.-]+)\), direction=LT",
         _value(condition, "ROOT"),
@@ -253,7 +254,7 @@ def _trips(
     if not counter or limit is None:
         return None
     at = int(counter[1])
-    first = _parts(_value(caller, start[1]))[at:][:1]
+    first = _parts(_value(caller, states[0]))[at:][:1]
     last = _parts(_value(body, "ROOT"))[at:][:1]
     if not first or not last:
         return None
@@ -296,15 +297,13 @@ def _number(text: str) -> int | None:
 
 def _operands(found: _Found) -> tuple[str, ...]:
     """Give the arrays that a device puts into a collective."""
-    opcode = _OPCODE.search(found.line)
-    assert opcode
-    operands = found.line[opcode.end() :].partition(")")[0]
+    names = _parts(found.line)
     if found.kind == "collective-permute":
         # Others say where the result goes.
-        operands = operands.partition(", ")[0]
+        names = names[:1]
     return tuple(
         f"{kind}[{sizes}]"
-        for name in _NAME.findall(operands)
+        for name in names
         for kind, sizes in _ARRAY.findall(found.types.get(name, ""))
     )
 

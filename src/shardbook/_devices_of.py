@@ -37,14 +37,14 @@ class _Tpu(NamedTuple):
             errors name, of version 0.0.50.
         slices: The slices by name; where slices are made of cubes of 4 by
             4 by 4 chips too, those that are smaller than a cube.
-        most: How many chips the largest slice has.
+        cubes: How many chips the largest slice of cubes has, if any.
         options: What describes it to libtpu, beside its name.
     """
 
     kind: str
     memory: int
     slices: tuple[str, ...]
-    most: int
+    cubes: int = 0
     options: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -84,9 +84,9 @@ TPUS = {
         # As jax has them: both cores of a chip are one device.
         {"chip_config_name": "megacore"},
     ),
-    "v5e": _Tpu("TPU v5 lite", int(15.75 * _GIB), _FLAT, 256),
+    "v5e": _Tpu("TPU v5 lite", int(15.75 * _GIB), _FLAT),
     "v5p": _Tpu("TPU v5", int(95.73 * _GIB), _SMALL, 6144),
-    "v6e": _Tpu("TPU v6 lite", int(31.24 * _GIB), _FLAT, 256),
+    "v6e": _Tpu("TPU v6 lite", int(31.24 * _GIB), _FLAT),
 }
 GPUS = {
     "a100": _Gpu(
@@ -184,10 +184,10 @@ def _tpus(chip: str, sizes: str) -> list[jax.Device]:
     tpu = TPUS[chip]
     if sizes not in tpu.slices and not _is_of_cubes(sizes, tpu):
         known = ", ".join(tpu.slices)
-        if tpu.slices == _SMALL:
+        if tpu.cubes:
             known += (
                 ", and three multiples of 4 in rising order, of at most "
-                f"{tpu.most:,} chips, such as 4x4x8"
+                f"{tpu.cubes:,} chips, such as 4x4x8"
             )
         raise ValueError(
             f"Unknown slice {sizes!r} of {chip}. Known: {known}. Name one "
@@ -206,13 +206,13 @@ def _tpus(chip: str, sizes: str) -> list[jax.Device]:
 
 def _is_of_cubes(sizes: str, tpu: _Tpu) -> bool:
     """Tell whether a slice consists of whole cubes of 4 by 4 by 4 chips."""
-    if tpu.slices != _SMALL or not re.fullmatch(r"\d+x\d+x\d+", sizes):
+    if not re.fullmatch(r"\d+x\d+x\d+", sizes):
         return False
     numbers = [int(size) for size in sizes.split("x")]
     return (
         numbers == sorted(numbers)
         and all(number and number % 4 == 0 for number in numbers)
-        and math.prod(numbers) <= tpu.most
+        and math.prod(numbers) <= tpu.cubes
     )
 
 

@@ -28,7 +28,7 @@ class StaleNoteError(CellTimeoutError):
 
 def is_noted(notebook: NotebookNode) -> bool:
     """Tell whether a page shows what was noted, because it can't run."""
-    return any(map(_is_missing, notebook.metadata.get("runs_with", ())))
+    return not all(map(find_spec, notebook.metadata.get("runs_with", ())))
 
 
 def show(notebook: NotebookNode, folder: str) -> None:
@@ -83,10 +83,3 @@ def code_cells(notebook: NotebookNode) -> list[Any]:
 def digest(cell: Any) -> str:
     """Tell the code of a cell from any other."""
     return hashlib.sha256(cell.source.encode()).hexdigest()[:16]
-
-
-def _is_missing(module: str) -> bool:
-    try:
-        return find_spec(module) is None
-    except ModuleNotFoundError:
-        return True

@@ -41,7 +41,7 @@ def page_with_a_note(folder: Path, digest: str) -> NotebookNode:
     note = {"noted": "a day", "cells": [digest], "outputs": [outputs]}
     (folder / "note.json").write_text(json.dumps(note), "utf-8")
     notebook = v4.new_notebook(cells=[v4.new_code_cell("print('here')")])
-    notebook.metadata.update(runs_with=["no.module"], noted="note.json")
+    notebook.metadata.update(runs_with=["no_module"], noted="note.json")
     return notebook
 
 
@@ -53,7 +53,7 @@ def test_what_was_noted_is_shown(tmp_path: Path) -> None:
     said, shown = page.cells[0].outputs
 
     assert noted.is_noted(page)
-    assert "Not run in this build, which lacks no.module" in said.text
+    assert "Not run in this build, which lacks no_module" in said.text
     assert "Noted on a day" in said.text
     assert shown.text == "afar"
 
