@@ -16,7 +16,7 @@ from pathlib import Path
 
 from timing import medians, seconds
 
-from shardbook_site.cells import executed_pages
+from shardbook_site.cells import pages_that_run
 
 ROOT = Path(__file__).parents[1]
 PAGES = 30
@@ -99,7 +99,7 @@ def thirty(pages: list[str]) -> list[str]:
 def main() -> None:
     """Print the ratios for the book, and for thirty pages."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("conf.py", "docs", "src", "pyproject.toml"):
+        for name in ("conf.py", "docs", "locks", "src", "pyproject.toml"):
             source, target = ROOT / name, Path(folder, name)
             if source.is_dir():
                 ignored = shutil.ignore_patterns("_build", "__pycache__")
@@ -114,7 +114,7 @@ def compare() -> None:
     """Build the book in the folder that we are in, and one of thirty."""
     pages = [
         str(page.relative_to("docs"))
-        for page in executed_pages(Path("docs"))
+        for page in pages_that_run(Path("docs"))
     ]
     print(
         f"{'pages':>5} {'seconds':>8} {'of least':>9}"

@@ -51,8 +51,7 @@ def test_the_values_are_those_of_numpy() -> None:
 CHECK = '''\
 """What a right ``NAME`` must show."""
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same, same_type
+from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 
 # A call as code, with the names of shardbook.inputs, for each mesh of all
@@ -60,15 +59,14 @@ from shardbook.grading.cases import on_meshes
 CASES = on_meshes("NAME(normal(8, 4), {mesh})")
 EXAMPLE = CASES[0].call
 # What must agree with the solution, what it means if it does not, and the
-# heading of the page to read then. Others: measures.shards ("placement"),
-# measures.collectives ("communication").
+# heading of the page to read then. Others: same.placement with
+# measures.shards, same.communication with measures.collectives.
 CHECKS = (
-    same_type(*CASES),
-    same("values", CASES, measures.result, "SAY WHAT IT MEANS", "HEADING"),
+    same.types(CASES),
+    same.values(CASES, measures.result, "SAY WHAT IT MEANS", "HEADING"),
 )
 # What to read when an attempt raises: words of the error, a heading.
 ERRORS = (("divi(sible|de)", "HEADING"),)
-DEPRECATED = "Sources"
 
 raise NotImplementedError(
     "write src/shardbook/checks/NAME.py, then remove its last lines"

@@ -18,3 +18,12 @@ def executed_pages(docs: Path) -> list[Path]:
         if "_build" not in page.relative_to(docs).parts
         and "file_format: mystnb" in page.read_text("utf-8")
     ]
+
+
+def pages_that_run(docs: Path) -> list[Path]:
+    """Return those that need no more than the others to run."""
+    return [
+        page
+        for page in executed_pages(docs)
+        if "\nruns_with: " not in page.read_text("utf-8")
+    ]

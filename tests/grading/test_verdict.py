@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 
 from shardbook import _pages
-from shardbook.grading import attempt_files, run
-from shardbook.grading.agreement import _difference, same
+from shardbook.grading import attempt_files, run, same
 from shardbook.grading.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 
@@ -127,7 +126,7 @@ def test_what_differs_is_shown(
     got: object, expected: object, shows: str
 ) -> None:
     """A few numbers are shown in lines, of others the first that differ."""
-    left, right = _difference(got, expected)
+    left, right = same._difference(got, expected)
 
     assert left == shows
     assert left != right
@@ -189,8 +188,8 @@ def test_a_remark_is_no_refusal(
     checks = ModuleType("checks")
     checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
     checks.CHECKS = (  # type: ignore[attr-defined]
-        same("remark", call, lambda seen: seen.attempt.filename, "so", "S"),
-        same("values", call, lambda seen: seen.result, "values"),
+        same.remark(call, lambda seen: seen.attempt.filename, "so", "S"),
+        same.values(call, lambda seen: seen.result, "values"),
     )
     monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)
     monkeypatch.setattr(sys, "path", [*sys.path])

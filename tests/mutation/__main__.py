@@ -28,7 +28,7 @@ from mutants import some  # noqa: E402
 
 from shardbook.grading.sandbox import Sandbox  # noqa: E402
 from shardbook.problems import NAMES  # noqa: E402
-from shardbook_site.cells import CELL, executed_pages  # noqa: E402
+from shardbook_site.cells import CELL, pages_that_run  # noqa: E402
 
 BLOCK = re.compile(
     rf"{CELL.pattern}"
@@ -42,7 +42,7 @@ PACKAGE = (
     "_layout.py",
     "_program.py",
     "_raises.py",
-    "grading/agreement.py",
+    "grading/same.py",
     "grading/cases.py",
     "grading/measures.py",
     "inputs.py",
@@ -74,7 +74,7 @@ class Trial:
 
 def pages(share: float) -> Iterator[Trial]:
     """Give each page as it is, and mutants of it."""
-    for page in executed_pages(ROOT / "docs"):
+    for page in pages_that_run(ROOT / "docs"):
         text = page.read_text("utf-8")
         # Its cells, and the choices of its predictions.
         blocks = [

@@ -59,11 +59,11 @@ def package(file: str, source: str) -> str:
     os.environ["HYPOTHESIS_PROFILE"] = "first_failure"
     tests = [
         *(ROOT / "tests" / "package").glob("test_*.py"),
-        ROOT / "tests" / "grading" / "test_agreement.py",
+        ROOT / "tests" / "grading" / "test_same.py",
     ]
     own = f"test_{Path(file).stem.strip('_')}"
     if file.startswith("grading/"):
-        own = "test_agreement"
+        own = "test_same"
         tests.append(ROOT / "tests" / "grading" / "test_attempts.py")
     files = [
         str(path)

@@ -2,48 +2,38 @@
 
 import jax
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same
-from shardbook.grading.cases import Case
+from shardbook.grading import measures, same
 
 COUNT = jax.device_count()
 HALF = COUNT // 2
 # Of all devices, and of the first half of them.
 SHAPES = ((2, HALF), (COUNT, 1), (1, COUNT), (HALF, 1), (1, HALF))
-CASES = [Case(f"auto_mesh{shape}") for shape in SHAPES]
-TOO_LARGE = [
-    Case(f"auto_mesh{shape}", under=measures.errors)
-    for shape in ((COUNT + 1, 1), (1, 2 * COUNT), (2, COUNT))
-]
-EXAMPLE = CASES[0].call
+CASES = [f"auto_mesh{shape}" for shape in SHAPES]
+TOO_LARGE = ((COUNT + 1, 1), (1, 2 * COUNT), (2, COUNT))
+EXAMPLE = CASES[0]
 CHECKS = (
-    same("contract", CASES, measures.types, "the result is not a Mesh"),
-    same(
-        "structure",
+    same.contract(CASES, measures.types, "the result is not a Mesh"),
+    same.structure(
         CASES,
         lambda seen: str(dict(seen.result.shape)),
         'the axes are not "data" and "model", in this order, with as many '
         "devices as asked for",
     ),
-    same(
-        "structure",
+    same.structure(
         CASES,
         lambda seen: str(seen.result.axis_types),
         "both axes must be Auto; jax.make_mesh makes Explicit axes if it "
         "gets no types",
         "The types of the axes",
     ),
-    same(
-        "placement",
+    same.placement(
         CASES,
         lambda seen: f"ids {seen.result.device_ids.tolist()}",
         "these are not the first devices, row by row",
         "On eight devices",
     ),
-    same(
-        "contract",
-        TOO_LARGE,
-        measures.refusal(),
+    same.refusal(
+        [f"auto_mesh{shape}" for shape in TOO_LARGE],
         "there are fewer devices than are asked for: raise a ValueError",
     ),
 )
@@ -54,4 +44,3 @@ ERRORS = (
     ("before backends are init", "Devices that are asked for too late"),
     ("[Nn]umber of devices|cannot reshape", "On eight devices"),
 )
-DEPRECATED = "Sources"

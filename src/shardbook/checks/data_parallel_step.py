@@ -2,23 +2,20 @@
 
 from typing import Any
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import Rival, same
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 
 
-def cases(tx: str, batch: str) -> list[Case]:
+def cases(
+    tx: str, batch: str = "examples(32, 16, 16, {mesh})"
+) -> list[Case]:
     """Give three calls of a step on each mesh."""
     both = f"counted_mlp({{mesh}}), optimizer_on({{mesh}}, {tx})"
-    makes = on_meshes(f"data_parallel_step({both}, {{mesh}})")
-    steps = zip(makes, on_meshes(f"{both}, {batch}"), strict=True)
-    given = "where the step is called three times"
-    return [Case(make.call, given, step=step.call) for make, step in steps]
-
-
-def loss(seen: Seen) -> Any:
-    """Give what the first call returned."""
-    return measures.step_results(seen)[0]
+    return on_meshes(
+        f"data_parallel_step({both}, {{mesh}})",
+        step=f"{both}, {batch}",
+        given="where the step is called three times",
+    )
 
 
 def left(seen: Seen) -> dict[str, Any]:
@@ -27,12 +24,11 @@ def left(seen: Seen) -> dict[str, Any]:
     return {path: arrays[path] for path in arrays if path[0] in "01"}
 
 
-PLACED = "examples(32, 16, 16, {mesh})"
-CASES = cases("momentum()", PLACED)
+CASES = cases("momentum()")
 EXAMPLE = CASES[0].code
 # On the mesh that has all devices along "data", two cases more.
 CASES += cases("adam()", "numpy_examples(32, 16, 16)")[-2:-1]
-ALL = CASES + cases("adam(), sharded=True", PLACED)[-2:-1]
+ALL = CASES + cases("adam(), sharded=True")[-2:-1]
 NO_LOSS = "the step does not return the loss, a float32 array without axes"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
@@ -42,21 +38,22 @@ DRIFT = "an array is laid out in another way", "On eight devices"
 KEPT = "donate the model and the optimizer", "On eight devices"
 AGAIN = "a later call was compiled again", "A step made in the loop"
 TALK = "a step is one all-reduce", "On eight devices"
-BEFORE = Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
+BEFORE = same.Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
+loss = measures.first_result
 CHECKS = (
-    same("contract", ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
-    same("values", ALL, loss, ERROR),
-    same("values", ALL, left, UPDATE, "Problem", BEFORE),
-    same("values", ALL, measures.step_results, LATER),
-    same("placement", ALL, measures.step_shards, *DRIFT),
-    same("placement", ALL, measures.step_kept, *KEPT),
-    same("structure", ALL, measures.step_compilations, *AGAIN),
-    same("communication", CASES, measures.step_collectives, *TALK),
+    same.contract(ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
+    same.values(ALL, loss, ERROR),
+    same.values(ALL, left, UPDATE, "Problem", BEFORE),
+    same.values(ALL, measures.step_results, LATER),
+    same.placement(ALL, measures.step_shards, *DRIFT),
+    same.placement(ALL, measures.step_kept, *KEPT),
+    same.structure(ALL, measures.step_compilations, *AGAIN),
+    same.communication(CASES, measures.step_collectives, *TALK),
 )
+# What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("been deleted", "An array that was donated"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
     ("trace level|evenly divide|not callable|sharding", "Problem"),
 )
-DEPRECATED = "Sources"

@@ -1,41 +1,36 @@
 """What a right ``init_sharded`` must show."""
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same, same_type
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, on_meshes
 
-# The memory of programs is compared for a model whose arrays are large.
-LARGE = on_meshes("init_sharded(lambda: mlp(256, 512, 256), {mesh}, RULES)")
-EXAMPLE = LARGE[0].call
 
-
-def calls(build: str, rules: str = "RULES") -> list[str]:
+def cases(build: str, rules: str = "RULES") -> list[Case]:
     """Give a call for each mesh."""
-    call = f"init_sharded(lambda: {build}, {{mesh}}, {rules})"
-    return [each.call for each in on_meshes(call)]
+    return on_meshes(f"init_sharded(lambda: {build}, {{mesh}}, {rules})")
 
 
-CASES = calls("vision(16, 8)")
-ORDER = calls("mlp(8, 16, 8)", "[('up', P('data')), *RULES]")
-REFUSED, *_ = calls("mlp(8, 16, 8)", "RULES[:-1]")
+# The memory of programs is compared for a model whose arrays are large.
+LARGE = on_meshes(
+    "init_sharded(lambda: mlp(256, 512, 256), {mesh}, RULES)", programs=True
+)
+EXAMPLE = LARGE[0].call
+CASES = cases("vision(16, 8)")
+ORDER = cases("mlp(8, 16, 8)", "[('up', P('data')), *RULES]")
 CHECKS = (
-    same_type(*CASES),
-    same("values", CASES, measures.result, "these are not build's values"),
-    same(
-        "structure",
-        calls("twice(mlp(8, 16, 8))"),
-        lambda seen: " ".join(measures.layouts(seen)),
+    same.types(CASES),
+    same.values(CASES, measures.result, "these are not build's values"),
+    same.structure(
+        cases("twice(mlp(8, 16, 8))"),
+        measures.paths,
         "a layer that the model has twice is two layers in the result: "
         "let jit return the state, not the Module",
     ),
-    same(
-        "placement",
+    same.placement(
         CASES + ORDER,
         measures.layouts,
         "an array is not laid out by the first rule for its whole path",
     ),
-    same(
-        "placement",
+    same.placement(
         LARGE,
         measures.program_bytes,
         "a program makes more on a device than its shards, as a call of "
@@ -43,19 +38,16 @@ CHECKS = (
         "On eight devices",
         agree=lambda got, expected: got <= 1.05 * expected,
     ),
-    same(
-        "communication",
+    same.communication(
         LARGE,
         measures.collectives,
         "each device can make its own shards without the others",
     ),
-    same(
-        "contract",
-        Case(REFUSED, under=measures.errors),
-        measures.refusal("down.bias"),
+    same.refusal(
+        cases("mlp(8, 16, 8)", "RULES[:-1]")[0],
         "an array without a rule must be a ValueError with its path",
+        names="down.bias",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (("[Tt]racer", "A number that is read"),)
-DEPRECATED = "Sources"

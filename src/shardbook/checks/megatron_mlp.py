@@ -1,64 +1,43 @@
 """What a right ``megatron_mlp`` must show."""
 
-from functools import partial
 from operator import le
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import Rival, same, same_type
+from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 from shardbook.problems.megatron_mlp import mlp
 
 CASES = on_meshes(
     "megatron_mlp(committed(mlp_params(16, 40, 24)), "
-    "committed(normal(8, 16)), {mesh})"
+    "committed(normal(8, 16)), {mesh})",
+    programs=True,
 )
 EXAMPLE = CASES[0].call
-placement = partial(same, "placement", CASES)
+TWICE = same.Rival(
+    lambda params, x, mesh: (
+        mlp(params, x) + (mesh.shape["model"] - 1) * params["down"]["bias"]
+    ),
+    'the bias of "down" was added once on each device of "model"',
+    "A bias in each term",
+)
+WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
+LAYOUT = 'the output is not laid out as P("data")'
+NOWHERE = "no program runs on the mesh: lay out params and x, then multiply"
+LARGE = (
+    'a device takes more than its part: shard the batch over "data", both '
+    'kernels and the bias of "up" over "model"'
+)
+CONSTANT = "arrays are constants of a program: pass them as arguments"
+TALK = 'one all-reduce over "model" is all that the MLP needs'
+size = measures.argument_bytes
 CHECKS = (
-    same_type(*CASES),
-    same(
-        "values",
-        CASES,
-        measures.result,
-        "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu",
-        "Problem",
-        Rival(
-            lambda params, x, mesh: (
-                mlp(params, x)
-                + (mesh.shape["model"] - 1) * params["down"]["bias"]
-            ),
-            'the bias of "down" was added once on each device of "model"',
-            "A bias in each term",
-        ),
-    ),
-    placement(
-        measures.shards,
-        'the output is not laid out as P("data")',
-        "The API",
-    ),
-    placement(
-        lambda seen: measures.argument_bytes(seen) > 0,
-        "no program runs on the mesh: lay out params and x before they are "
-        "multiplied",
-        "The API",
-    ),
-    placement(
-        measures.argument_bytes,
-        'a device takes more than its part: shard the batch over "data", '
-        'both kernels and the bias of "up" over "model"',
-        "On eight devices",
-        agree=le,
-    ),
-    placement(
-        measures.constants,
-        "arrays are constants of a program: pass them as arguments",
-    ),
-    same(
-        "communication",
-        CASES,
-        measures.collectives,
-        'one all-reduce over "model" is all that the MLP needs',
-        "On eight devices",
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, "Problem", TWICE),
+    same.placement(CASES, measures.shards, LAYOUT, "The API"),
+    same.placement(CASES, lambda seen: size(seen) > 0, NOWHERE, "The API"),
+    same.placement(CASES, size, LARGE, "On eight devices", agree=le),
+    same.placement(CASES, measures.constants, CONSTANT),
+    same.communication(
+        CASES, measures.collectives, TALK, "On eight devices"
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
@@ -70,4 +49,3 @@ ERRORS = (
     ("output sharding|out_sharding", "A mesh of Explicit axes"),
     ("only valid for values of rank", "The API"),
 )
-DEPRECATED = "Sources"

@@ -1,28 +1,18 @@
 """What a right ``optimizer_like_params`` must show."""
 
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 
 SHARDED = "counted_mlp({mesh}, sharded=True)"
-REPLICATED = "counted_mlp({mesh})"
 
 
 def cases(tx: str, model: str = SHARDED) -> list[Case]:
     """Give a call on each mesh for one transformation."""
-    call = f"optimizer_like_params({model}, {tx}(), {{mesh}})"
-    return [replace(case, programs=False) for case in on_meshes(call)]
-
-
-def kinds(seen: Seen) -> str:
-    """Describe the type of the result, and its arrays."""
-    return f"{type(seen.result).__name__}\n{measures.types(seen)}"
+    return on_meshes(f"optimizer_like_params({model}, {tx}(), {{mesh}})")
 
 
 def places(scalar: bool, seen: Seen) -> dict[str, str]:
@@ -34,14 +24,9 @@ def places(scalar: bool, seen: Seen) -> dict[str, str]:
     }
 
 
-def tx_of(seen: Seen) -> Any:
-    """Give the transformation: with another, a step is traced anew."""
-    return seen.result.tx
-
-
 ADAM, FACTORS, SHAPES = map(cases, ("adam", "adafactor", "from_shapes"))
-ADAM += cases("adam", f"modules({SHARDED}, {REPLICATED})")
-ALL = [*ADAM, *FACTORS, *SHAPES]
+ADAM += cases("adam", f"modules({SHARDED}, counted_mlp({{mesh}}))")
+ALL = ADAM + FACTORS + SHAPES
 EXAMPLE = ADAM[0].call
 scalars, arrays = partial(places, True), partial(places, False)
 NO_OPTIMIZER = "this is not nnx.Optimizer(model, tx, wrt=nnx.Param)"
@@ -52,13 +37,14 @@ ZEROS = "a moment that jnp.zeros made is not laid out as its parameter"
 NO_TX = "the tx of the optimizer is another object: a step is traced anew"
 OTHER = "an array of another shape than its parameter is not replicated"
 CHECKS = (
-    same("contract", ALL, kinds, NO_OPTIMIZER, "The API"),
-    same("values", ALL, measures.result, NO_START, "Problem"),
-    same("placement", ALL, scalars, COUNT, "A count on one device"),
-    same("placement", ADAM, arrays, MOMENT, "The API"),
-    same("placement", SHAPES, arrays, ZEROS, "A count on one device"),
-    same("placement", FACTORS, arrays, OTHER),
-    same("structure", ADAM, tx_of, NO_TX),
+    same.contract(ALL, measures.kind, NO_OPTIMIZER, "The API"),
+    same.contract(ALL, measures.types, NO_OPTIMIZER, "The API"),
+    same.values(ALL, measures.result, NO_START),
+    same.placement(ALL, scalars, COUNT, "A count on one device"),
+    same.placement(ADAM, arrays, MOMENT, "The API"),
+    same.placement(SHAPES, arrays, ZEROS, "A count on one device"),
+    same.placement(FACTORS, arrays, OTHER),
+    same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
@@ -66,4 +52,3 @@ ERRORS = (
     ("mesh context or metadata", "Annotated Variables"),
     ("`wrt`|has no attribute 'init'", "The API"),
 )
-DEPRECATED = "Sources"

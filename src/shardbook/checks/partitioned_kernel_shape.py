@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax.sharding import PartitionSpec as P
 
-from shardbook.grading import flax_spies, measures
-from shardbook.grading.agreement import is_close, same, same_type
+from shardbook.grading import flax_spies, measures, same
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Case, Seen
 
@@ -73,11 +72,10 @@ WATCHED = Case(
     "partitioned_kernel_shape(3000000001.0, normal(3, 8), 16.0)",
     under=flax_spies.denses,
 )
-structure = partial(same, "structure", WATCHED)
+structure = partial(same.structure, WATCHED)
 CHECKS = (
-    same_type(EXAMPLE),
-    same(
-        "structure",
+    same.types(EXAMPLE),
+    same.structure(
         BOXED_ALTERED,
         lambda seen: "an nn.Dense" if seen.noted else "no nn.Dense",
         "no nn.Dense of flax.linen was initialized",
@@ -88,12 +86,11 @@ CHECKS = (
         "with a tuple of one name for each axis",
         "The API",
     ),
-    same(
-        "values",
+    same.values(
         (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
         measures.result,
         "this is not the shape [in_dim, features] of the kernel in the box",
-        agree=lambda got, want: got is None or is_close(got, want),
+        agree=lambda got, want: got is None or same.is_close(got, want),
     ),
     structure(
         partial(box, "bias"),
@@ -107,8 +104,7 @@ CHECKS = (
         # Where init is only traced, its key is never known.
         agree=lambda found, wanted: found in ([], wanted),
     ),
-    same(
-        "placement",
+    same.placement(
         WATCHED,
         lambda seen: P(*seen.noted[-1].params["kernel"].names),
         'shard the columns of the kernel over "model", and not its rows',
@@ -126,4 +122,3 @@ ERRORS = (
     ("must be a `NamedSharding`", "Parameters that are not on the mesh"),
     ("seed must be an integer|integer type|int32", "Problem"),
 )
-DEPRECATED = "Sources"

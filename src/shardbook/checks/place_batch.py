@@ -1,61 +1,48 @@
 """What a right ``place_batch`` must show."""
 
-from functools import partial
+from dataclasses import replace
 
 import jax
 
 from shardbook import layout
-from shardbook.grading import measures
-from shardbook.grading.agreement import same, same_type
-from shardbook.grading.cases import Case, on_meshes
+from shardbook.grading import measures, same
+from shardbook.grading.cases import on_meshes
 
 BATCH = "[numpy_batch(16, 4), numpy_batch(32, 2, 3, seed=1)]"
 CASES = on_meshes(f"place_batch({BATCH}, {{mesh}})")
 EXAMPLE = CASES[0].call
-GUARDED = Case(
-    EXAMPLE,
-    "where copies from one device to another are refused",
-    measures.guarded_copies,
-)
+COPIES = "where copies from one device to another are refused"
 COUNT = jax.device_count()
-ODD = Case(
-    f"place_batch(numpy_batch({2 * COUNT - 1}, 4), mesh_of({COUNT}, 1))",
-    under=measures.errors,
-)
-placement = partial(same, "placement")
+ODD = f"numpy_batch({2 * COUNT - 1}, 4)"
 CHECKS = (
-    same_type(*CASES),
-    same(
-        "structure",
+    same.types(CASES),
+    same.structure(
         CASES,
         measures.structure,
         "the result is not a tree of the same structure",
     ),
-    same(
-        "values", CASES, measures.result, "these are not the batch's rows"
-    ),
-    placement(
+    same.values(CASES, measures.result, "these are not the batch's rows"),
+    same.placement(
         CASES,
         measures.layouts,
         'an array is not laid out as P("data")',
         "The API",
     ),
-    placement(
+    same.placement(
         f"place_batch({BATCH}, mesh_of(1, 1))",
         lambda seen: [each.committed for each in layout(seen.result)],
         "an array is not committed to the mesh",
         "Incompatible devices",
     ),
-    placement(
-        GUARDED,
+    same.placement(
+        replace(CASES[0], given=COPIES),
         measures.copies,
         "the batch is put on a device first, and copied from there",
         "An array of JAX first",
+        under=measures.guarded_copies,
     ),
-    same(
-        "contract",
-        ODD,
-        measures.refusal(),
+    same.refusal(
+        f"place_batch({ODD}, mesh_of({COUNT}, 1))",
         'a batch that "data" does not divide must be a ValueError',
     ),
 )
@@ -65,4 +52,3 @@ ERRORS = (
     ("incompatible devices", "Incompatible devices"),
     ("only valid for values of rank", "The API"),
 )
-DEPRECATED = "Sources"

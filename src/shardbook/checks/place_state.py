@@ -1,18 +1,17 @@
 """What a right ``place_state`` must show."""
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same, same_type
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, on_meshes
 
 
-def calls(arguments: str) -> list[str]:
+def cases(arguments: str) -> list[Case]:
     """Give a call for each mesh: the last has one device on "data"."""
-    return [each.call for each in on_meshes(f"place_state({arguments})")]
+    return on_meshes(f"place_state({arguments})")
 
 
-CASES = calls("committed(vision(16, 8)), {mesh}, RULES")
-EXAMPLE = CASES[0]
-ORDER = calls("mlp(8, 16, 8), {mesh}, [('up', P('data')), *RULES]")
+CASES = cases("committed(vision(16, 8)), {mesh}, RULES")
+EXAMPLE = CASES[0].call
+ORDER = cases("mlp(8, 16, 8), {mesh}, [('up', P('data')), *RULES]")
 VISION, SMALL = "vision(16, 8), {mesh}", "mlp(8, 8, 8), {mesh}"
 KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
 # What must be refused, paths that the message must have, and paths that it
@@ -26,40 +25,36 @@ REFUSED = (
     (f"{SMALL}, [('.*', P('data', None))]", BIASES, KERNELS),
 )
 CHECKS = (
-    same_type(*CASES),
-    same("values", CASES, measures.result, "an array has other values"),
-    same(
-        "structure",
-        calls("twice(mlp(8, 16, 8)), {mesh}, RULES"),
-        lambda seen: " ".join(measures.layouts(seen)),
+    same.types(CASES),
+    same.values(CASES, measures.result, "an array has other values"),
+    same.structure(
+        cases("twice(mlp(8, 16, 8)), {mesh}, RULES"),
+        measures.paths,
         "a layer that the model has twice is two layers in the result: "
         "map over the state, not over the Module",
     ),
-    same(
-        "placement",
+    same.placement(
         CASES,
         measures.argument_layouts,
         "the model that was passed in has changed: its state has the same "
         "Variables",
     ),
-    same(
-        "placement",
+    same.placement(
         CASES + ORDER,
         measures.layouts,
         "an array is not laid out by the first rule for its whole path",
         "The API",
     ),
     *(
-        same(
-            "contract",
-            Case(calls(arguments)[-1], under=measures.errors),
-            measures.refusal(*paths.split(), never=others.split()),
+        same.refusal(
+            cases(arguments)[-1],
             "a ValueError must name each array that can't be laid out, and "
             "no other",
+            names=paths,
+            never=others,
         )
         for arguments, paths, others in REFUSED
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (("rank|divi(sible|de)", "Problem"), ("State|Key", "The API"))
-DEPRECATED = "Sources"

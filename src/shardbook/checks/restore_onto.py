@@ -1,85 +1,58 @@
 """What a right ``restore_onto`` must show."""
 
-from functools import partial
-from typing import Any
-
 import jax
 
-from shardbook import layout
-from shardbook.grading import measures
-from shardbook.grading.agreement import same, same_type, within
-from shardbook.grading.attempt import arguments
-from shardbook.grading.cases import Case, Seen
-
-SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
-BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
-REST = '(".*kernel", P("data")), (".*", P())'
-# The first pattern matches no whole path.
-ROWS = f'[(".*up", P("model")), {REST}]'
-COLUMNS = f'[(".*up.kernel", P(None, "model")), {REST}]'
-
-
-def onto(data: int, model: int, rules: str = ROWS, **more: Any) -> Case:
-    """Give a call that restores a checkpoint onto a mesh."""
-    of, build = more.pop("of", SAVED), more.pop("build", BUILD)
-    mesh = f"mesh_of({data}, {model})"
-    return Case(f"restore_onto({of}, {build}, {mesh}, {rules})", **more)
-
-
-def made(seen: Seen) -> str:
-    """Say whether a program makes more on a device than its shards."""
-    shards = layout(seen.result).bytes_per_device
-    # The compiler adds some bytes of its own to each result.
-    whole = measures.result_bytes(seen) > 1.5 * shards
-    return "more than the shards of a device" if whole else "no more"
-
+from shardbook.grading import measures, same
 
 COUNT = jax.device_count()
-MESHES = ((COUNT, 1), (COUNT // 2, 2, COLUMNS), (COUNT // 2, 1))
-CASES = [onto(*each) for each in MESHES]
-EXAMPLE = CASES[0].call
-# What is compiled to save the checkpoint is no program of an attempt.
-arguments(EXAMPLE)
-refused = partial(onto, COUNT, 1, under=measures.errors)
-# Of two arrays, Orbax would still read one, and print errors later.
-WIDER = refused(
-    of="checkpoint(linear, 16, 40)", build="too_large(linear, 16, 48)"
+MESHES = ((COUNT, 1), (COUNT // 2, 2), (COUNT // 2, 1))
+SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
+BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
+# The first pattern matches no whole path.
+SPECS = (
+    '[(".*up", P("model")), (".*up.kernel", P("data", "model")), '
+    '(".*kernel", P("data")), (".*", P())]'
 )
-RENAMED = refused(build="lambda: twice(dropout_mlp(16, 40, 24))")
-placement, contract = partial(same, "placement"), partial(same, "contract")
+
+
+def call(
+    saved: str = SAVED,
+    build: str = BUILD,
+    mesh: tuple[int, int] = MESHES[0],
+) -> str:
+    """Restore a checkpoint onto a mesh."""
+    return f"restore_onto({saved}, {build}, mesh_of{mesh}, {SPECS})"
+
+
+CASES = [call(mesh=mesh) for mesh in MESHES]
+EXAMPLE = CASES[0]
+# Of two arrays, Orbax would still read one, and print errors later.
+WIDER = call("checkpoint(linear, 16, 40)", "too_large(linear, 16, 48)")
+RENAMED = call(build="lambda: twice(dropout_mlp(16, 40, 24))")
+DAMAGED = call(f"truncated({SAVED})")
+MOVED = "an array is read in another layout, and moved afterwards"
+WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
+COPIED = "an array is put on one device, and copied from there"
+MODEL = "a checkpoint of another model must be a ValueError"
+ERROR = "a checkpoint that is damaged must be an error"
+whole = measures.whole_results
+reads, guarded = measures.orbax_reads, measures.guarded_copies
 CHECKS = (
-    same_type(*CASES),
-    same("values", CASES, measures.result, "an array has other numbers"),
-    placement(CASES, measures.layouts, "an array has another layout"),
-    placement(
-        [onto(*each, under=measures.orbax_reads) for each in MESHES],
+    same.types(CASES),
+    same.values(CASES, measures.result, "an array has other numbers"),
+    same.placement(CASES, measures.layouts, "an array has another layout"),
+    same.placement(
+        CASES,
         measures.noted_lines,
-        "an array is read in another layout, and moved afterwards",
+        MOVED,
         "The API",
-        agree=within,
+        agree=same.within,
+        under=reads,
     ),
-    placement(
-        CASES[0],
-        made,
-        "a program makes whole arrays: nnx.eval_shape gives the structure "
-        "of a model without them",
-        "On eight devices",
-    ),
-    placement(
-        onto(COUNT, 1, under=measures.guarded_copies),
-        measures.copies,
-        "an array is put on one device, and copied from there",
-    ),
-    contract(
-        (WIDER, RENAMED),
-        measures.refusal(),
-        "a checkpoint of another model must be a ValueError",
-    ),
-    contract(
-        refused(of=f"truncated({SAVED})"),
-        lambda seen: "an error" if seen.noted else "no error",
-        "a checkpoint that is damaged must be an error",
-    ),
+    same.placement(EXAMPLE, whole, WHOLE, "On eight devices"),
+    same.placement(EXAMPLE, measures.copies, COPIED, under=guarded),
+    same.refusal([WIDER, RENAMED], MODEL),
+    same.refusal(DAMAGED, ERROR, kind=Exception),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
@@ -88,4 +61,3 @@ ERRORS = (
     (r"layers\.1:\n *- Source: MISSING", "On eight devices"),
     ("structures do not match|^AssertionError", "A plain dict or a Module"),
 )
-DEPRECATED = "Sources"

@@ -1,37 +1,24 @@
 """What a right ``shard_shape`` must show."""
 
 from functools import partial
-from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Sharding
 
-from shardbook.grading import measures
-from shardbook.grading.agreement import same
-from shardbook.grading.attempt import Wrong
-from shardbook.grading.cases import Case, on_meshes
-from shardbook.grading.spies import replaced
+from shardbook.grading import measures, same, spies
+from shardbook.grading.cases import on_meshes
 
-
-def asked(*_: Any) -> Any:
-    """Take the place of JAX's shard_shape."""
-    raise Wrong("it asks a sharding: work the shape out", read="Problem")
-
-
-UNASKED = partial(replaced, Sharding, "shard_shape", asked)
-CASES = [
-    Case(each.call, under=UNASKED)
-    for each in (
-        *on_meshes('shard_shape((16, 24), P("data", "model"), {mesh})'),
-        *on_meshes('shard_shape((4, 16, 5), P(None, "data"), {mesh})'),
-        # No device could hold an array of this size.
-        *on_meshes('shard_shape((2**60, 5), P(("model", "data")), {mesh})'),
-    )
-]
+ASKS = "it asks a sharding: work the shape out"
+CASES = on_meshes(
+    'shard_shape((16, 24), P("data", "model"), {mesh})',
+    'shard_shape((4, 16, 5), P(None, "data"), {mesh})',
+    # No device could hold an array of this size.
+    'shard_shape((2**60, 5), P(("model", "data")), {mesh})',
+    under=partial(spies.forbidden, Sharding, "shard_shape", ASKS),
+)
 EXAMPLE = CASES[0].call
 N = jax.device_count()
-WIDE, GRID = 3 * N // 2, f"mesh_of(2, {N // 2})"
+WIDE = 3 * N // 2
 # What must be refused, and what the message must name.
 MISTAKES = (
     ('(16, 16), P("data", None, None)', "3 2"),
@@ -45,21 +32,19 @@ MISTAKES = (
     (f'({WIDE}, 7), P(("data", "model"))', f"{WIDE} {N} data model"),
 )
 CHECKS = (
-    same(
-        "values",
+    same.values(
         CASES,
-        lambda seen: np.asarray(seen.result).tolist(),
+        measures.as_list,
         "this is not the shape of a shard",
         "One axis, several or none",
     ),
-    same("contract", CASES, measures.kind, "the result is not a tuple"),
+    same.contract(CASES, measures.kind, "the result is not a tuple"),
     *(
-        same(
-            "contract",
-            Case(f"shard_shape({each}, {GRID})", under=measures.errors),
-            measures.refusal(*words.split()),
+        same.refusal(
+            f"shard_shape({each}, mesh_of(2, {N // 2}))",
             "a ValueError must say what is wrong with the spec",
             "Four mistakes",
+            names=words,
         )
         for each, words in MISTAKES
     ),
@@ -69,4 +54,3 @@ ERRORS = (
     ("not callable|[Mm]emory|[Oo]verflow", "Problem"),
     ("", "One axis, several or none"),
 )
-DEPRECATED = "Sources"

@@ -1,6 +1,6 @@
 """What a right ``split_merge_round_trip`` must show."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from shardbook.grading import flax_spies, measures, spies
-from shardbook.grading.agreement import Check, same, same_type
+from shardbook.grading import flax_spies, measures, same, spies
 from shardbook.grading.cases import Case, Seen, without_jit
 from shardbook.inputs import normal
 
@@ -87,7 +86,9 @@ SHARDED = Case(
 )
 
 
-def numbers(check: str, cases: Sequence[Case | str]) -> list[Check]:
+def numbers(
+    declare: Callable[..., same.Check], cases: Sequence[Case | str]
+) -> list[same.Check]:
     """Declare that each of the three numbers must agree."""
     why = (
         "the first number is not the sum of what the model returns for x",
@@ -95,24 +96,22 @@ def numbers(check: str, cases: Sequence[Case | str]) -> list[Check]:
         "the third number is not max(abs(first output - second output))",
     )
     return [
-        same(check, cases, measures.entry(index), each)
+        declare(cases, measures.entry(index), each)
         for index, each in enumerate(why)
     ]
 
 
 CHECKS = (
-    same_type(EXAMPLE, SMALL),
-    *numbers("values", (NUMBERS, NAN)),
-    same(
-        "structure",
+    same.types([EXAMPLE, SMALL]),
+    *numbers(same.values, (NUMBERS, NAN)),
+    same.structure(
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
         "no model went through both nnx.split and nnx.merge",
         "The API",
     ),
-    *numbers("structure", SPOILED),
-    same(
-        "placement",
+    *numbers(same.structure, SPOILED),
+    same.placement(
         without_jit(SHARDED),
         layouts,
         "a round trip moves no array: kernel and bias stay as they are",
@@ -127,4 +126,3 @@ ERRORS = (
     ("[Hh]ashable", "A list or a lambda in the graphdef"),
     ("deleted", "Donating a model that has a clone"),
 )
-DEPRECATED = "Sources"

@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from shardbook.grading import flax_spies, measures, spies
-from shardbook.grading.agreement import Rival, same, same_type, within
-from shardbook.grading.cases import Case, Seen
+from shardbook.grading import flax_spies, measures, same, spies
+from shardbook.grading.cases import Case
 from shardbook.problems import tree_mode_shard_map as solution
 
 EXAMPLE = "tree_mode_shard_map(0.0, normal(4, 6), 16.0)"
 BACK = "What comes back"
 SPEC = "A spec for each Variable"
 LOST = "Writes that are lost"
+FIXED = "the mesh does not follow the number of devices: ask jax for it"
 GIVEN = solution.TPLinear.step.__code__
 
 
@@ -38,8 +38,8 @@ ENTRIES = (
     (6, "last is not 0: tree mode does not bring it back", BACK),
 )
 RIVALS = (
-    Rival(repeated, "each device computed all columns", SPEC),
-    Rival(lambda *_: jnp.zeros(()), "what step wrote is lost", LOST),
+    same.Rival(repeated, "each device computed all columns", SPEC),
+    same.Rival(lambda *_: jnp.zeros(()), "what step wrote is lost", LOST),
 )
 
 
@@ -77,12 +77,7 @@ def altered() -> Iterator[set[str]]:
         yield modes
 
 
-def meshes(seen: Seen) -> str:
-    """Describe axes and devices of the meshes of a call."""
-    axes = {f"axes {dict(mesh.shape)}" for mesh, *_ in seen.noted}
-    return "\n".join([*axes, measures.received({}, seen)])
-
-
+MORE = 3 * jax.device_count() // 2
 PLAIN = (EXAMPLE, "tree_mode_shard_map(7.0, normal(2, 5, seed=3), 20.0)")
 ALTERED = Case(
     "tree_mode_shard_map(0.0, normal(3, 6), 24.0)",
@@ -94,20 +89,29 @@ ALTERED = Case(
 # shapes. Of eight devices, four can share the columns.
 CALL = "tree_mode_shard_map(3, normal(5, 3), 12)"
 ENTERED = Case(CALL, under=measures.shard_maps, values=True)
+ELSEWHERE = Case(
+    f"tree_mode_shard_map(0.0, normal(3, 6), {MORE}.0)",
+    f"where there are {MORE} devices",
+    measures.shard_maps,
+    devices=MORE,
+)
 NAMES = {(3, 12): "the kernel", (12,): "bias or colsum", (5, 3): "x"}
-structure = partial(same, "structure", ALTERED)
-placement = partial(same, "placement", ENTERED, agree=within)
+structure = partial(same.structure, ALTERED)
+meshes = partial(measures.received, {})
+placement = partial(same.placement, ENTERED, agree=same.within)
 CHECKS = (
-    same_type(EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"),
+    same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
     *(
-        same("values", PLAIN, measures.entry(i), why, read, *RIVALS)
+        same.values(PLAIN, measures.entry(i), why, read, *RIVALS)
         for i, why, read in ENTRIES
     ),
     structure(
         lambda seen: sorted(seen.noted),
         "nnx.shard_map does not run the given step, or not once in a call",
         "Problem",
-        Rival(lambda *_: ["graph mode"], "step ran in graph mode", BACK),
+        same.Rival(
+            lambda *_: ["graph mode"], "step ran in graph mode", BACK
+        ),
     ),
     structure(measures.result, "the result does not follow the model or y"),
     placement(meshes, "the mesh is not the one that the problem asks for"),
@@ -122,13 +126,13 @@ CHECKS = (
         "Problem",
         agree=lambda found, wanted: not found or wanted in found,
     ),
-    same(
-        "communication",
+    same.communication(
         EXAMPLE,
         measures.exchanged,
         "the devices exchange more than the number of their columns",
-        agree=within,
+        agree=same.within,
     ),
+    same.placement(ELSEWHERE, meshes, FIXED, agree=same.within),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
@@ -139,9 +143,8 @@ ERRORS = (
     ("prefix|unhashable|StateSharding|structure", "Specs of another form"),
     ("Duplicate", "A Variable that occurs twice"),
     ("unbound axis name", "The API"),
-    ("no attribute 'last'", BACK),
     # Graph mode brings back what step adds, but has no spec for it.
-    ("_rem_singleton.*require replication", BACK),
+    ("no attribute 'last'|_rem_singleton.*require replication", BACK),
     ("require replication", "On eight devices"),
     ("^AssertionError|rng value|Shapes must", "Problem"),
 )

@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -78,6 +78,9 @@ class Attempt:
         arguments: The positional arguments of that call.
         deprecations: The deprecation warnings of all calls.
         settings: What it has set in jax, in force while its code runs.
+        load: Gives the attempt as it is where nothing of it ran before.
+        devices: What jax had for devices as it was loaded.
+        seen: What came of its calls, to be made once.
     """
 
     problem: str
@@ -89,8 +92,16 @@ class Attempt:
     arguments: list[Any] = field(default_factory=list)
     deprecations: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    load: Callable[[], "Attempt"] | None = None
+    devices: list[jax.Device] = field(default_factory=jax.devices)
+    seen: dict[Any, Any] = field(default_factory=dict)
 
-    def __call__(self, call: str, given: str = "") -> Any:
+    def __call__(
+        self,
+        call: str,
+        given: str = "",
+        watched: contextlib.AbstractContextManager[Any] | None = None,
+    ) -> Any:
         """Make a call.
 
         Args:
@@ -99,6 +110,8 @@ class Attempt:
                 ``"double(normal(8))"``.
             given: What is altered around it, in words: "where Linear has
                 no bias".
+            watched: A context for the call alone, without what makes its
+                arguments.
 
         Returns:
             What the call returns.
@@ -109,11 +122,17 @@ class Attempt:
             Wrong: If it changed jax or flax.
         """
         self.name_call(call, given)
+        if self.load and self.devices != jax.devices():
+            # It may have asked for them as it was loaded.
+            fresh = self.load()
+            fresh.find()
+            self.function, self.module = fresh.function, fresh.module
+            self.settings, self.devices = fresh.settings, fresh.devices
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
         self.arguments, _ = calls[0]
         result: Any = self.function
-        with self.running():
+        with watched or contextlib.nullcontext(), self.running():
             for positional, named in calls:
                 result = result(*positional, **named)
             jax.block_until_ready(result)
@@ -353,7 +372,8 @@ def load_file(problem: str, path: str) -> Attempt:
     module.__file__ = path
     # jax notes which file a call is in, and takes no name but text.
     name = path.encode("utf-8", "replace").decode("utf-8")
-    attempt = Attempt(problem, None, name, module.__dict__)
+    load = partial(load_file, problem, path)
+    attempt = Attempt(problem, None, name, module.__dict__, load=load)
     sys.modules["attempt"] = module
     with attempt.running():
         try:
@@ -366,7 +386,8 @@ def load_file(problem: str, path: str) -> Attempt:
 
 def load_pickle(problem: str, data: str) -> Attempt:
     """Take over a notebook's function, and what its decorators wrap."""
-    attempt = Attempt(problem, None, "", {})
+    load = partial(load_pickle, problem, data)
+    attempt = Attempt(problem, None, "", {}, load=load)
     with attempt.running():
         function, plain = pickle.loads(base64.b64decode(data))
     attempt.function = function

@@ -1,5 +1,6 @@
 """Make the calls that a check asks for, each once."""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -8,10 +9,11 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 import jax
+from jax.extend.backend import clear_backends
 
 from shardbook import program
 from shardbook._layout import named_leaves
@@ -19,6 +21,8 @@ from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
 from shardbook.grading.attempt import Attempt, Wrong, arguments
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Case:
             its first argument in the next call.
         values: Whether to note what the attempt's variables hold.
         programs: Whether to note the programs that the call compiles.
+        devices: How many devices there are, if not those of all cases.
     """
 
     call: str
@@ -46,6 +51,7 @@ class Case:
     carry: bool = False
     values: bool = False
     programs: bool = False
+    devices: int = 0
 
     @property
     def code(self) -> str:
@@ -103,26 +109,70 @@ class Repeated:
     programs: list[list[Program]] | MissingInternal
 
 
-@cache
+@contextmanager
+def machine(devices: int) -> Iterator[None]:
+    """Have another number of devices for a while; with 0 the same."""
+
+    def restart(count: int) -> None:
+        clear_backends()
+        jax.clear_caches()
+        # The threads of the old devices end when nothing refers to them.
+        gc.collect()
+        jax.config.update("jax_num_cpu_devices", count)
+
+    before = jax.device_count()
+    if devices:
+        restart(devices)
+    try:
+        yield
+    finally:
+        if devices:
+            restart(before)
+
+
+def once(
+    function: Callable[[Attempt, Case], T],
+) -> Callable[[Attempt, Case], T]:
+    """Call a function once for an attempt and a case."""
+
+    @wraps(function)
+    def call(attempt: Attempt, case: Case) -> T:
+        key = (function, case)
+        if key not in attempt.seen:
+            attempt.seen[key] = function(attempt, case)
+        found: T = attempt.seen[key]
+        return found
+
+    return call
+
+
+@once
 def observe(attempt: Attempt, case: Case) -> Seen:
     """Make a call, once, and note what came back."""
     # The context may take an error for an answer.
     result = None
     values: list[Any] = []
     programs: list[Program] | MissingInternal | None = None
-    with ExitStack() as stack:
-        if case.programs:
-            programs = _noted(stack)
-        noted = stack.enter_context(case.under())
-        if case.values:
-            stack.enter_context(spies.values_in(attempt.filename, values))
-        result = attempt(case.call, case.given)
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        nonlocal programs
+        with ExitStack() as stack:
+            if case.programs:
+                programs = _noted(stack)
+            if case.values:
+                spy = spies.values_in(attempt.filename, values)
+                stack.enter_context(spy)
+            yield
+
+    with case.under() as noted:
+        result = attempt(case.call, case.given, watched())
     return Seen(
         attempt, case, attempt.arguments, result, noted, values, programs
     )
 
 
-@cache
+@once
 def repeated(attempt: Attempt, case: Case) -> Repeated:
     """Call the step of a case a few times, with the same arguments.
 
@@ -177,7 +227,7 @@ def by_path(tree: Any) -> dict[str, Any]:
     return dict(named_leaves(tree))
 
 
-@cache
+@once
 def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
     """Give the programs of a call: of a step, or all that it compiles.
 
@@ -232,23 +282,29 @@ def without_jit(case: Case) -> Case:
     return replace(case, under=under)
 
 
-def on_meshes(call: str) -> tuple[Case, ...]:
-    """Give a case for some meshes of all devices.
+def on_meshes(*calls: str, step: str = "", **more: Any) -> list[Case]:
+    """Give each call a case for some meshes of all devices.
 
     Args:
-        call: A call as code, with ``{mesh}`` for the mesh.
+        *calls: Calls as code, with ``{mesh}`` for the mesh.
+        step: The arguments of the step that they return, in the same way.
+        **more: What else the cases have.
 
     Returns:
         On eight devices the cases of 2 by 4, 8 by 1 and 1 by 8; on two
-        those of 2 by 1 and 1 by 2.
+        those of 2 by 1 and 1 by 2. All meshes of a call come before the
+        next call.
     """
     count = jax.device_count()
     shapes = [(2, count // 2)] if count >= 4 else []
     shapes += [(count, 1), (1, count)]
-    return tuple(
+    meshes = [f"mesh_of({data}, {model})" for data, model in shapes]
+    return [
         Case(
-            call.replace("{mesh}", f"mesh_of({data}, {model})"),
-            programs=True,
+            call.replace("{mesh}", mesh),
+            step=step.replace("{mesh}", mesh),
+            **more,
         )
-        for data, model in shapes
-    )
+        for call in calls
+        for mesh in meshes
+    ]

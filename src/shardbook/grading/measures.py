@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from shardbook import draw
+from shardbook import draw, layout
 from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import (
@@ -64,6 +64,16 @@ def shards(seen: Seen) -> str:
     return "\n".join(map(describe_shards, leaves(seen.result).values()))
 
 
+def paths(seen: Seen) -> list[str]:
+    """Name the arrays of what a call returned; one that is twice, once."""
+    return [*by_path(seen.result)]
+
+
+def as_list(seen: Seen) -> Any:
+    """Give what a call returned as numbers, in lists if it has axes."""
+    return np.asarray(seen.result).tolist()
+
+
 def layouts(seen: Seen) -> dict[str, str]:
     """Describe the shards of what a call returned, by path."""
     return shards_by_path(seen.result)
@@ -72,6 +82,11 @@ def layouts(seen: Seen) -> dict[str, str]:
 def argument_layouts(seen: Seen) -> dict[str, str]:
     """Describe the shards of the first argument, as the call left it."""
     return shards_by_path(seen.arguments[0])
+
+
+def programs(seen: Seen) -> str:
+    """Count the programs that a call compiles."""
+    return f"{len(compiled(seen.attempt, seen.case))} programs"
 
 
 def collectives(seen: Seen) -> str:
@@ -88,6 +103,11 @@ def transfers(seen: Seen) -> Mapping[str, int]:
 def step_results(seen: Seen) -> list[Any]:
     """Give what a step returned, each time that it was called."""
     return repeated(seen.attempt, seen.case).results
+
+
+def first_result(seen: Seen) -> Any:
+    """Give what a step returned as it was called first."""
+    return step_results(seen)[0]
 
 
 def step_arguments(seen: Seen) -> dict[str, Any]:
@@ -144,10 +164,16 @@ def program_bytes(seen: Seen) -> int:
     return max((each.memory.total for each in programs), default=0)
 
 
-def result_bytes(seen: Seen) -> int:
-    """Give the most bytes of results that a program leaves on a device."""
-    programs = compiled(seen.attempt, seen.case)
-    return max((each.memory.results for each in programs), default=0)
+def whole_results(seen: Seen) -> str:
+    """Say whether a program makes more on a device than its shards."""
+    shards = layout(seen.result).bytes_per_device
+    # The compiler adds some bytes of its own to each result.
+    if any(
+        each.memory.results > 1.5 * shards
+        for each in compiled(seen.attempt, seen.case)
+    ):
+        return "more than the shards of a device"
+    return "no more"
 
 
 def constants(seen: Seen) -> str:
@@ -282,10 +308,11 @@ def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:
         seen: The call, under :func:`shard_maps`.
 
     Returns:
-        The devices of each mesh, and the shape of each shard.
+        The axes and devices of each mesh, and the shape of each shard.
     """
     lines = []
     for mesh, avals, specs in seen.noted:
+        lines.append(f"axes {dict(mesh.shape)}")
         # What jax.set_mesh has set may be given by its axes alone.
         if isinstance(mesh, Mesh):
             ids = [each.id for each in mesh.devices.flat]

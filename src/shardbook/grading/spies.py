@@ -29,6 +29,21 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
+def forbidden(owner: Any, name: str, why: str) -> Iterator[None]:
+    """Refuse an attempt that calls a function.
+
+    Raises:
+        Wrong: If it is called, with the reason.
+    """
+
+    def called(*_: Any, **__: Any) -> None:
+        raise Wrong(why, read="Problem")
+
+    with replaced(owner, name, called):
+        yield
+
+
+@contextmanager
 def profiled(note: Event) -> Iterator[None]:
     """Call ``note`` for each call and return, in new threads too.
 

@@ -1,4 +1,4 @@
-"""Compare what an attempt gives with what the solution gives.
+"""Declare what must be the same for an attempt and for the solution.
 
 A check names the calls to make and what must agree. The solution is the
 oracle: what is altered around a call is altered for it too, so that no
@@ -6,14 +6,17 @@ check computes by hand what is expected.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
+from shardbook.grading import measures
 from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
-from shardbook.grading.cases import Case, Seen, observe
+from shardbook.grading.cases import Case, Seen, machine, observe
 from shardbook.grading.measures import (
     NEAR,
     is_array,
@@ -22,7 +25,6 @@ from shardbook.grading.measures import (
     show,
     show_both,
     show_number,
-    types,
 )
 
 # How many numbers, or lines that are alike, a verdict shows.
@@ -60,7 +62,7 @@ class Rival:
     read: str
 
 
-def same(
+def declare(
     check: str,
     cases: Case | str | Iterable[Case | str],
     of: Callable[[Seen], Any],
@@ -68,8 +70,9 @@ def same(
     read: str = "Problem",
     *rivals: Rival,
     agree: Callable[[Any, Any], bool] | None = None,
+    under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
-    """Declare that something must agree with the solution.
+    """Declare that something must be the same as for the solution.
 
     Args:
         check: The name of the check that this is a part of.
@@ -82,6 +85,7 @@ def same(
         agree: Tells whether the attempt's and the solution's agree.
             Without it, numbers do if they are nearly the same, and all
             else if it is equal.
+        under: Makes the context of the calls, in the place of their own.
 
     Returns:
         The check.
@@ -92,11 +96,14 @@ def same(
     calls = [
         each if isinstance(each, Case) else Case(each) for each in cases
     ]
+    if under:
+        calls = [replace(each, under=under) for each in calls]
 
     def run(attempt: Attempt) -> None:
         for case in calls:
-            found = of(observe(attempt, case))
-            wanted = of(observe(solution(attempt.problem), case))
+            with machine(case.devices):
+                found = of(observe(attempt, case))
+                wanted = of(observe(solution(attempt.problem), case))
             if agree(found, wanted):
                 continue
             reason, section = why, read
@@ -114,10 +121,44 @@ def same(
     return Check(check, run)
 
 
-def same_type(*cases: Case | str) -> Check:
+contract = partial(declare, "contract")
+values = partial(declare, "values")
+structure = partial(declare, "structure")
+placement = partial(declare, "placement")
+communication = partial(declare, "communication")
+remark = partial(declare, "remark")
+
+
+def types(cases: Case | str | Iterable[Case | str]) -> Check:
     """Declare that trees, dtypes and shapes of results must agree."""
     why = "the result has another type, dtype or shape"
-    return same("contract", cases, types, why)
+    return contract(cases, measures.types, why)
+
+
+def refusal(
+    calls: Case | str | Iterable[Case | str],
+    why: str,
+    read: str = "Problem",
+    *,
+    names: str = "",
+    never: str = "",
+    kind: type[Exception] = ValueError,
+) -> Check:
+    """Declare that calls must raise an error, as they do for the solution.
+
+    Args:
+        calls: The calls to make.
+        why: What it means if one raises no error, or another.
+        read: The section of the page to read then.
+        names: What the message must name, with spaces between.
+        never: What it must not name, with spaces between.
+        kind: The class that the error must have.
+
+    Returns:
+        The check.
+    """
+    words = measures.refusal(*names.split(), never=never.split(), kind=kind)
+    return contract(calls, words, why, read, under=measures.errors)
 
 
 def is_close(got: Any, expected: Any) -> bool:

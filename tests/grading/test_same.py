@@ -17,14 +17,7 @@ from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import inputs
-from shardbook.grading import measures, run
-from shardbook.grading.agreement import (
-    Check,
-    Rival,
-    same,
-    same_type,
-    within,
-)
+from shardbook.grading import measures, run, same
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -46,14 +39,13 @@ def scaled(x: jax.Array, *, by: int = 2) -> jax.Array:
 def problem(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Give a function that makes another function the solution."""
 
-    def make(solution: Callable[..., Any], *checks: Check) -> None:
+    def make(solution: Callable[..., Any], *checks: same.Check) -> None:
         problem, rules = ModuleType("problem"), ModuleType("rules")
         problem.__file__ = __file__
         problem.toy = solution  # type: ignore[attr-defined]
         rules.CHECKS = checks  # type: ignore[attr-defined]
         rules.ERRORS = ()  # type: ignore[attr-defined]
         rules.EXAMPLE = "toy(normal(4))"  # type: ignore[attr-defined]
-        rules.DEPRECATED = "Sources"  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "shardbook.problems.toy", problem)
         monkeypatch.setitem(sys.modules, "shardbook.checks.toy", rules)
         run.solution.cache_clear()
@@ -61,7 +53,7 @@ def problem(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return make
 
 
-def fails(check: Check, function: Callable[..., Any]) -> Wrong | None:
+def fails(check: same.Check, function: Callable[..., Any]) -> Wrong | None:
     """Run a check on a function, and give what is wrong with it."""
     attempt = Attempt("toy", function, __file__, {})
     try:
@@ -88,9 +80,9 @@ def test_calls_of_any_signature_are_compared(
     """Arrays, trees, meshes, Modules and steps agree with themselves."""
     problem(result)
     checks = [
-        same_type(call),
-        same("values", call, measures.result, "other values"),
-        same("placement", call, measures.shards, "another layout"),
+        same.types(call),
+        same.values(call, measures.result, "other values"),
+        same.placement(call, measures.shards, "another layout"),
     ]
 
     assert [fails(check, result) for check in checks] == [None] * 3
@@ -113,7 +105,9 @@ def test_a_difference_is_reported(
     """A difference is reported with its reason, section and both sides."""
     problem(lambda x: x)
 
-    error = fails(same("any", "toy(normal(4))", of, "why", "read"), wrong)
+    error = fails(
+        same.declare("any", "toy(normal(4))", of, "why", "read"), wrong
+    )
 
     assert error
     assert (error.why, error.read) == ("why", "read")
@@ -125,7 +119,7 @@ def test_the_leaf_that_differs_is_shown(
 ) -> None:
     """Of two trees, the verdict shows the first leaves that differ."""
     problem(lambda n: {"same": jnp.ones(2), "other": jnp.full(2, n)})
-    check = same("values", "toy(3)", measures.result, "why")
+    check = same.values("toy(3)", measures.result, "why")
 
     error = fails(check, lambda n: {"same": jnp.ones(2), "other": 2})
 
@@ -147,7 +141,7 @@ def test_what_is_altered_is_altered_for_both(
 
     problem(scaled)
     case = Case("toy(normal(4))", "where SCALE is 5", altered)
-    check = same("values", case, measures.result, "why")
+    check = same.values(case, measures.result, "why")
 
     assert fails(check, scaled) is None
     assert fails(check, lambda x: 2 * x)
@@ -156,7 +150,7 @@ def test_what_is_altered_is_altered_for_both(
 def test_a_shape_is_no_array(problem: Callable[..., None]) -> None:
     """An abstract array has no values that could agree."""
     problem(lambda x: {"x": x})
-    check = same("values", "toy(normal(4))", measures.result, "why")
+    check = same.values("toy(normal(4))", measures.result, "why")
 
     error = fails(check, lambda x: {"x": jax.eval_shape(lambda: x)})
 
@@ -169,9 +163,9 @@ def test_a_rival_has_a_sentence_of_its_own(
 ) -> None:
     """A wrong answer that is known is reported as what it is."""
     problem(scaled)
-    rival = Rival(lambda x: 3 * x, "three times, not twice", "Hints")
-    check = same(
-        "values", "toy(normal(4))", measures.result, "why", "read", rival
+    rival = same.Rival(lambda x: 3 * x, "three times, not twice", "Hints")
+    check = same.values(
+        "toy(normal(4))", measures.result, "why", "read", rival
     )
 
     known = fails(check, lambda x: 3 * x)
@@ -202,8 +196,8 @@ def test_a_step_is_compiled_and_compared(
     """The collectives and copies of a returned step are compared."""
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
-    talk = same("communication", case, measures.collectives, "why")
-    moved = same("communication", case, measures.transfers, "why")
+    talk = same.communication(case, measures.collectives, "why")
+    moved = same.communication(case, measures.transfers, "why")
 
     assert fails(talk, summing_step) is None
     assert fails(moved, local_step) is None
@@ -218,7 +212,7 @@ def test_a_step_that_raises_is_reported_as_such(
     """What a step raises as it is compiled is an error of the attempt."""
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
-    check = same("communication", case, measures.collectives, "why")
+    check = same.communication(case, measures.collectives, "why")
     attempt = Attempt("toy", lambda mesh: lambda x: x @ x, __file__, {})
 
     with pytest.raises(Crashed, match="dot_general requires"):
@@ -233,7 +227,7 @@ def test_the_programs_of_a_call_are_compared(
     """Every program that a call compiles is seen, eager ones too."""
     problem(lambda x, mesh: summing_step(mesh)(x))
     case = "toy(normal(8, 4), mesh_of(8, 1))"
-    check = same("communication", case, measures.collectives, "why")
+    check = same.communication(case, measures.collectives, "why")
 
     def eager(x: jax.Array, mesh: Mesh) -> jax.Array:
         return jax.device_put(x, NamedSharding(mesh, P("data"))).sum()
@@ -277,8 +271,8 @@ def test_a_check_that_could_not_run_is_never_right(
     call = "toy(normal(4))"
     problem(
         scaled,
-        same("values", call, measures.result, "why"),
-        same("communication", call, measures.collectives, "why"),
+        same.values(call, measures.result, "why"),
+        same.communication(call, measures.collectives, "why"),
     )
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
@@ -329,7 +323,7 @@ def test_an_error_is_an_answer(
     """What must be refused is refused by its class, and in words."""
     problem(halved)
     case = Case("toy(normal(3))", under=measures.errors)
-    check = same("contract", case, measures.refusal("2", "3"), "why")
+    check = same.contract(case, measures.refusal("2", "3"), "why")
 
     assert fails(check, halved) is None
     wrong = fails(check, function)
@@ -365,7 +359,7 @@ def test_random_keys_are_compared(problem: Callable[..., None]) -> None:
         return {"key": key, "keys": jax.random.split(key)}
 
     problem(keys)
-    check = same("values", "toy(normal(3))", measures.result, "why")
+    check = same.values("toy(normal(3))", measures.result, "why")
 
     assert fails(check, keys) is None
     wrong = fails(check, lambda x: keys(x, 8))
@@ -392,7 +386,7 @@ def test_a_copy_between_devices_is_seen(
     problem(laid_out)
     call = "toy(numpy_batch(8, 2), mesh_of(8, 1))"
     case = Case(call, under=measures.guarded_copies)
-    check = same("placement", case, measures.copies, "why")
+    check = same.placement(case, measures.copies, "why")
 
     assert fails(check, laid_out) is None
     wrong = fails(check, first_on_one)
@@ -414,7 +408,7 @@ def test_a_refused_call_prints_nothing(
 
     problem(halved)
     case = Case("toy(normal(3))", under=measures.errors)
-    check = same("contract", case, measures.refusal(), "why")
+    check = same.contract(case, measures.refusal(), "why")
 
     assert fails(check, printing) is None
     assert capsys.readouterr().out == ""
@@ -436,7 +430,7 @@ def test_an_argument_that_is_changed_is_seen(
 
     problem(moved)
     call = "toy(mlp(2, 3, 4).up)"
-    check = same("placement", call, measures.argument_layouts, "why")
+    check = same.placement(call, measures.argument_layouts, "why")
 
     assert fails(check, moved) is None
     wrong = fails(check, moved_in_place)
@@ -453,7 +447,7 @@ def test_layouts_are_compared_by_path(problem: Callable[..., None]) -> None:
         return {"a": x, "b": nnx.Param(rows), "c": rows}
 
     problem(laid_out)
-    check = same("placement", "toy(normal(8))", measures.layouts, "why")
+    check = same.placement("toy(normal(8))", measures.layouts, "why")
 
     assert fails(check, laid_out) is None
     wrong = fails(check, lambda x: laid_out(x, "data"))
@@ -550,7 +544,7 @@ def test_a_step_is_called_again_and_again(
     """A step is run, and what it did to its arguments is compared."""
     problem(counting)
     step = "{'total': committed(normal())}, normal(4)"
-    check = same("any", Case("toy()", step=step), of, "why")
+    check = same.declare("any", Case("toy()", step=step), of, "why")
 
     assert fails(check, counting) is None
     wrong = fails(check, function)
@@ -565,7 +559,7 @@ def test_the_collectives_of_a_step_that_ran(
     """Those of the first call count, and those of later calls do not."""
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
-    check = same("any", case, measures.step_collectives, "why")
+    check = same.declare("any", case, measures.step_collectives, "why")
 
     assert fails(check, summing_step) is None
     wrong = fails(check, local_step)
@@ -586,7 +580,7 @@ def test_of_much_only_what_differs_is_shown(
 ) -> None:
     """Of many entries or lines, those that are alike are left out."""
     problem(lambda: result("ours"))
-    check = same("any", "toy()", measures.result, "why")
+    check = same.declare("any", "toy()", measures.result, "why")
 
     error = fails(check, lambda: result("yours"))
 
@@ -611,7 +605,9 @@ def test_the_memory_of_programs_is_compared(
         return jax.device_put(jnp.ones((8, 64)), rows)
 
     problem(sharded)
-    check = same("memory", "toy(mesh_of(8, 1))", measures.program_bytes, "")
+    check = same.declare(
+        "memory", "toy(mesh_of(8, 1))", measures.program_bytes, ""
+    )
 
     assert fails(check, sharded) is None
     wrong = fails(check, whole_first)
@@ -651,8 +647,8 @@ def test_what_orbax_restores_is_seen(
 
     problem(in_rows)
     case = Case("toy()", under=measures.orbax_reads)
-    check = same(
-        "placement", case, measures.noted_lines, "why", agree=within
+    check = same.placement(
+        case, measures.noted_lines, "why", agree=same.within
     )
 
     assert fails(check, in_rows) is None
@@ -681,10 +677,10 @@ def test_what_a_returned_step_sends_and_donates() -> None:
 def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
     """A known wrong answer is called like the attempt, to the end."""
     problem(lambda factor: lambda x: factor * x)
-    rival = Rival(lambda factor: lambda x: factor + x, "a sum", "Hints")
-    check = same(
-        "values", "toy(3)(normal(4))", measures.result, "", "", rival
+    rival = same.Rival(
+        lambda factor: lambda x: factor + x, "a sum", "Hints"
     )
+    check = same.values("toy(3)(normal(4))", measures.result, "", "", rival)
 
     wrong = fails(check, lambda factor: lambda x: x + factor)
     assert wrong is not None
