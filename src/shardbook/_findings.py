@@ -142,12 +142,17 @@ def pattern_of(path: str) -> str:
 
 
 def common_pattern(paths: Iterable[str]) -> str:
-    """Write paths as one, with ``*`` where their numbers differ."""
-    columns = zip(*(path.split(".") for path in paths), strict=True)
-    return ".".join(
-        names[0] if len(set(names)) == 1 else _without_number(names[0])
-        for names in columns
-    )
+    """Write paths of one pattern, with ``*`` where their numbers differ."""
+    first, *rest = paths
+    names, pattern = first.split("."), pattern_of(first).split(".")
+    # Few paths are enough to see which numbers differ.
+    for path in rest:
+        if names == pattern:
+            break
+        for at, name in enumerate(path.split(".")):
+            if name != names[at]:
+                names[at] = pattern[at]
+    return ".".join(names)
 
 
 def _size(leaf: "LeafLayout") -> int:

@@ -322,11 +322,17 @@ class TreeLayout(Sequence[LeafLayout]):
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
         groups: defaultdict[Any, list[int]] = defaultdict(list)
+        # To compare what each is like would take as long as all the rest.
+        kinds: dict[Any, int] = {}
+        kind = {
+            number: kinds.setdefault(_about(leaf), len(kinds))
+            for number, leaf in {id(x): x for x in self._alike}.items()
+        }
         for index, leaf in enumerate(self._alike):
             # What is the same array as another is not taken together.
             path = self._paths[index]
             pattern = path if leaf.same_as else pattern_of(path)
-            groups[pattern, _about(leaf)].append(index)
+            groups[pattern, kind[id(leaf)]].append(index)
         return TreeLayout(
             replace(
                 self._alike[group[0]],
@@ -530,6 +536,12 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
                 yield dotted(path + rest), array
 
 
+# By type, which takes half as long. That of a tracer is none of them.
+@cache
+def _is_array_type(kind: Any) -> bool:
+    return issubclass(kind, jax.Array)
+
+
 @cache
 def _describe(
     shape: tuple[int, ...],
@@ -558,15 +570,16 @@ def _without_path(
     name: str, leaf: Any, first: dict[int, str]
 ) -> LeafLayout:
     same_as, committed, deleted = None, None, False
-    if isinstance(leaf, jax.Array):
-        if isinstance(leaf, jax.core.Tracer):
-            raise TypeError(
-                f"the array at {name!r} is being traced and is on no "
-                "device yet; call layout() outside of jit, grad and vmap"
-            )
+    kind: Any = type(leaf)
+    if _is_array_type(kind):
         earlier = first.setdefault(id(leaf), name)
         same_as = None if earlier is name else earlier
         committed, deleted = leaf.committed, leaf.is_deleted()
+    elif isinstance(leaf, jax.core.Tracer):
+        raise TypeError(
+            f"the array at {name!r} is being traced and is on no "
+            "device yet; call layout() outside of jit, grad and vmap"
+        )
     elif isinstance(leaf, (bool, int, float, complex)):
         leaf = np.asarray(leaf)
     try:

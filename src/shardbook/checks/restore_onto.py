@@ -30,13 +30,11 @@ EXAMPLE = CASES[0]
 WIDER = call("checkpoint(linear, 16, 40)", "too_large(linear, 16, 48)")
 RENAMED = call(build="lambda: twice(dropout_mlp(16, 40, 24))")
 DAMAGED = call(f"truncated({SAVED})")
-MOVED = "an array is read in another layout, and moved afterwards"
 WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
 COPIED = "an array is put on one device, and copied from there"
 MODEL = "a checkpoint of another model must be a ValueError"
 ERROR = "a checkpoint that is damaged must be an error"
-whole = measures.whole_results
-reads, guarded = measures.orbax_reads, measures.guarded_copies
+guarded = measures.guarded_copies
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, "an array has other numbers"),
@@ -44,20 +42,19 @@ CHECKS = (
     same.placement(
         CASES,
         measures.noted_lines,
-        MOVED,
+        "an array is read in another layout, and moved afterwards",
         "The API",
         agree=same.within,
-        under=reads,
+        under=measures.orbax_reads,
     ),
-    same.placement(EXAMPLE, whole, WHOLE, "On eight devices"),
+    same.placement(EXAMPLE, measures.made_whole, WHOLE, "On eight devices"),
     same.placement(EXAMPLE, measures.copies, COPIED, under=guarded),
     same.refusal([WIDER, RENAMED], MODEL),
     same.refusal(DAMAGED, ERROR, kind=Exception),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("too large for one device", "On eight devices"),
+    (r"too large|layers\.1:\n *- Source: MISSING", "On eight devices"),
     ("Topology mismatch", "The API"),
-    (r"layers\.1:\n *- Source: MISSING", "On eight devices"),
     ("structures do not match|^AssertionError", "A plain dict or a Module"),
 )

@@ -164,7 +164,7 @@ def program_bytes(seen: Seen) -> int:
     return max((each.memory.total for each in programs), default=0)
 
 
-def whole_results(seen: Seen) -> str:
+def made_whole(seen: Seen) -> str:
     """Say whether a program makes more on a device than its shards."""
     shards = layout(seen.result).bytes_per_device
     # The compiler adds some bytes of its own to each result.
