@@ -18,7 +18,7 @@ EXAMPLE = "tree_mode_shard_map(0.0, normal(4, 6), 16.0)"
 BACK = "What comes back"
 SPEC = "A spec for each Variable"
 LOST = "Writes that are lost"
-FIXED = "the mesh does not follow the number of devices: ask jax for it"
+FIXED = "the function does not ask jax for the number of devices"
 GIVEN = solution.TPLinear.step.__code__
 
 
