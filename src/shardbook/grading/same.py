@@ -121,6 +121,7 @@ def declare(
     return Check(check, run)
 
 
+# A part of each of these checks.
 contract = partial(declare, "contract")
 values = partial(declare, "values")
 structure = partial(declare, "structure")
