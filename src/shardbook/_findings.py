@@ -279,8 +279,9 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
 def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
     """Find optimizer state that is laid out otherwise than its parameter.
 
-    Below "opt_state", the longest end of a path that is the path of one
-    array of the same shape elsewhere tells the parameter.
+    Below "opt_state", the longest end of a path that also ends the path of
+    an array of the same shape elsewhere tells the parameter. Of several,
+    such as a parameter and its moving average, it may be any.
     """
     parameters: dict[Any, list[LeafLayout]] = defaultdict(list)
     states = []
@@ -294,15 +295,16 @@ def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
     for names, leaf in states:
         ends = (names[start:] for start in range(len(names)))
         found = [parameters[end, leaf.shape] for end in ends if leaf.shape]
-        for param in next(filter(None, found), ())[:1]:
-            if _place(param) != _place(leaf):
-                yield Finding(
-                    "optimizer_state",
-                    leaf.path,
-                    leaf.repeats
-                    * abs(leaf.bytes_per_device - param.bytes_per_device),
-                    f"{leaf.spec}, while {param.path} is {param.spec}",
-                )
+        params = next(filter(None, found), [])
+        if params and _place(leaf) not in map(_place, params):
+            param = params[0]
+            yield Finding(
+                "optimizer_state",
+                leaf.path,
+                leaf.repeats
+                * abs(leaf.bytes_per_device - param.bytes_per_device),
+                f"{leaf.spec}, while {param.path} is {param.spec}",
+            )
 
 
 def _place(leaf: "LeafLayout") -> tuple[Any, ...]:

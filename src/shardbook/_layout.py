@@ -111,7 +111,7 @@ class LeafLayout:
 
     @property
     def type(self) -> str:
-        """Dtype and shape, as :func:`jax.typeof` prints an array's.
+        """Dtype and shape, as in ``float32[16,4]``.
 
         Those of a number are as NumPy has them.
         """
@@ -395,7 +395,8 @@ class TreeLayout(Sequence[LeafLayout]):
         Specs are the same if they divide an array over the same mesh axes,
         however they are written. Which device is where in the mesh is not
         compared, so a saved layout holds on another machine. Neither may
-        be rolled up: the paths would differ.
+        be rolled up: the paths would differ. An array on a single device
+        is compared with the id of the device.
 
         Args:
             other: A layout, or a file that :meth:`save` has written.

@@ -39,12 +39,14 @@ _Table = tuple[str, str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a compiled program needs on one device.
+    """Bytes that XLA assigns to a compiled program on one device.
 
     Attributes:
         arguments: Bytes of the arguments.
         results: Bytes of the results.
-        temporaries: Bytes of what is computed on the way.
+        temporaries: Bytes of what is computed on the way. On CPU, what a
+            fusion uses inside is not among them: ``__ynn_fusion`` in the
+            text, around matrix products.
         donated: Bytes of the results that take the memory of donated
             arguments, and so need none of their own.
     """
@@ -91,7 +93,7 @@ class Program:
     Attributes:
         communication: The collectives, each with its mesh axes, its bytes,
             how often it runs and the line that caused it.
-        memory: The bytes that the program needs on one device.
+        memory: The bytes that XLA assigns to it on one device.
         arguments: The bytes on one device of each array that the program
             uses, by path as :func:`jax.tree_util.keystr` writes it,
             ``"[0]['kernel']"`` or ``"['x']"``. None if it is not known:
@@ -549,10 +551,10 @@ def program(
         device of a call that runs on several. Numbers are left out.
 
     Raises:
-        TypeError: If the function can't be traced with these arguments,
-            or returns something other than arrays and numbers, or is a
-            Module or a method of one. Other errors that it raises while it
-            is traced are passed on.
+        TypeError: If the function needs the numbers of an array while it
+            is traced, or returns something other than arrays and numbers,
+            or is a Module or a method of one. Other errors that it raises
+            while it is traced are passed on.
 
     Example:
         >>> import jax

@@ -168,6 +168,19 @@ def test_optimizer_state_and_its_parameter() -> None:
     )
 
 
+def test_optimizer_state_beside_a_moving_average() -> None:
+    """A moment may be laid out as any array of its name."""
+    tree = {
+        "ema": {"kernel": array((512, 512), WHOLE)},
+        "params": {"kernel": array((512, 512), COLUMNS)},
+        "opt_state": {"mu": {"kernel": array((512, 512), COLUMNS)}},
+    }
+    rows = {"mu": {"kernel": array((512, 512), P("model"))}}
+
+    assert "opt_state.mu.kernel" not in found(tree)
+    assert "opt_state.mu.kernel" in found({**tree, "opt_state": rows})
+
+
 def test_optimizer_state_that_is_replicated() -> None:
     """One finding is enough, and the other kernel is counted as one."""
     tree = {
