@@ -322,17 +322,17 @@ class TreeLayout(Sequence[LeafLayout]):
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
         groups: defaultdict[Any, list[int]] = defaultdict(list)
-        # To compare what each is like would take as long as all the rest.
-        kinds: dict[Any, int] = {}
-        kind = {
-            number: kinds.setdefault(_about(leaf), len(kinds))
-            for number, leaf in {id(x): x for x in self._alike}.items()
-        }
+        # The last of each pattern, for the next is often the same object.
+        last: dict[str, tuple[LeafLayout | None, list[int]]] = {}
         for index, leaf in enumerate(self._alike):
             # What is the same array as another is not taken together.
             path = self._paths[index]
             pattern = path if leaf.same_as else pattern_of(path)
-            groups[pattern, kind[id(leaf)]].append(index)
+            before, group = last.get(pattern, (None, []))
+            if leaf is not before:
+                group = groups[pattern, _about(leaf)]
+                last[pattern] = leaf, group
+            group.append(index)
         return TreeLayout(
             replace(
                 self._alike[group[0]],
@@ -504,7 +504,7 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         kind: Any = type(node)
         if not _is_graph_type(kind):
             return False
-        if id(node) in seen or issubclass(kind, nnx.Variable):
+        if issubclass(kind, nnx.Variable) or id(node) in seen:
             return True
         seen[id(node)] = modules[path] = node
         return False
@@ -528,8 +528,8 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
             ):
                 path = short
             yield dotted(path), leaf
-        elif id(leaf) not in seen:
-            seen[id(leaf)] = leaf
+        elif (number := id(leaf)) not in seen:
+            seen[number] = leaf
             value = leaf.get_raw_value()
             for rest, array in jax.tree_util.tree_leaves_with_path(value):
                 if rest:
