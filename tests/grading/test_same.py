@@ -277,7 +277,7 @@ def test_a_check_that_could_not_run_is_never_right(
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
     right = run.grade("toy", "file", str(path), "toy.py")
-    compiled.cache_clear()
+    run.solution.cache_clear()
     monkeypatch.delattr("jax._src.compiler.compile_or_get_cached")
 
     verdict = run.grade("toy", "file", str(path), "toy.py")
