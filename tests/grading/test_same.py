@@ -25,7 +25,7 @@ from shardbook.grading.attempt import (
     arguments,
     pasteable,
 )
-from shardbook.grading.cases import Case, compiled, observe
+from shardbook.grading.cases import Case, observe
 
 SCALE = 1.0
 
