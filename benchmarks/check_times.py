@@ -56,9 +56,9 @@ def noted(self, call, given=""):
     note(self, call, given)
 
 
-def made(self, call, given=""):
+def made(self, *arguments):
     try:
-        return make(self, call, given)
+        return make(self, *arguments)
     except Exception:
         # It must raise, and a Python that made it would end.
         calls.pop()
