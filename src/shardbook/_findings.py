@@ -143,7 +143,8 @@ def pattern_of(path: str) -> str:
 
 def common_pattern(paths: Iterable[str]) -> str:
     """Write paths of one pattern, with ``*`` where their numbers differ."""
-    first, *rest = paths
+    rest = iter(paths)
+    first = next(rest)
     names, pattern = first.split("."), pattern_of(first).split(".")
     # Few paths are enough to see which numbers differ.
     for path in rest:
