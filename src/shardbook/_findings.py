@@ -128,17 +128,12 @@ def _parts(leaf: "LeafLayout") -> int:
 
 # A number that is a name, as in "layers.0", or ends one, as in "layers_0";
 # of what is rolled up already, the sign in its place.
-_NUMBER = re.compile(r"(?<![^_])(?:\d+|\*)\Z")
-
-
-@cache
-def _without_number(name: str) -> str:
-    return _NUMBER.sub("*", name)
+_NUMBER = re.compile(r"[\d*](?<![^._].)\d*(?![^.])")
 
 
 def pattern_of(path: str) -> str:
     """Write a path without the numbers of layers that repeat."""
-    return ".".join(map(_without_number, path.split(".")))
+    return _NUMBER.sub("*", path)
 
 
 def common_pattern(paths: Iterable[str]) -> str:

@@ -431,6 +431,10 @@ class TreeLayout(Sequence[LeafLayout]):
         return html_of(self)
 
 
+# As id() does, which jax 0.12 makes ten times slower by an audit hook.
+identity = object.__hash__
+
+
 # By type, for Flax takes long to say what is no Variable.
 @cache
 def _is_graph_type(kind: Any) -> bool:
@@ -491,11 +495,47 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
+# By type, which takes half as long. That of a tracer is none of them.
+@cache
+def _is_array_type(kind: Any) -> bool:
+    return issubclass(kind, jax.Array)
+
+
+def _plain_leaves(
+    node: Any, path: str, prefix: str, found: list[tuple[str, Any]]
+) -> bool:
+    """Find the leaves of dicts, lists and tuples of arrays, with paths.
+
+    In the order of JAX, and in a third of the time. Returns whether there
+    is nothing else in the tree.
+    """
+    kind: Any = type(node)
+    if _is_array_type(kind) or kind is jax.ShapeDtypeStruct:
+        found.append((path, node))
+        return True
+    children: Iterable[tuple[Any, Any]]
+    if kind is dict and {*map(type, node)} in ({str}, {int}):
+        children = sorted(node.items())
+    elif kind is list or kind is tuple:
+        children = enumerate(node)
+    else:
+        return False
+    for name, child in children:
+        path = f"{prefix}{name}"
+        if not _plain_leaves(child, path, f"{path}.", found):
+            return False
+    return True
+
+
 def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     """Give the leaves of a tree, each with its path.
 
     Those of a Module or Variable that the tree has twice are given once.
     """
+    plain: list[tuple[str, Any]] = []
+    if _plain_leaves(tree, "", "", plain):
+        yield from plain
+        return
     # The nodes are kept, or another might get the id of one.
     seen: dict[int, Any] = {}
     modules: dict[Any, Any] = {}
@@ -504,9 +544,9 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         kind: Any = type(node)
         if not _is_graph_type(kind):
             return False
-        if issubclass(kind, nnx.Variable) or id(node) in seen:
+        if issubclass(kind, nnx.Variable) or identity(node) in seen:
             return True
-        seen[id(node)] = modules[path] = node
+        seen[identity(node)] = modules[path] = node
         return False
 
     leaves = jax.tree_util.tree_leaves_with_path(
@@ -528,19 +568,13 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
             ):
                 path = short
             yield dotted(path), leaf
-        elif (number := id(leaf)) not in seen:
+        elif (number := identity(leaf)) not in seen:
             seen[number] = leaf
             value = leaf.get_raw_value()
             for rest, array in jax.tree_util.tree_leaves_with_path(value):
                 if rest:
                     rest = (_VALUE, *strip_value(rest))
                 yield dotted(path + rest), array
-
-
-# By type, which takes half as long. That of a tracer is none of them.
-@cache
-def _is_array_type(kind: Any) -> bool:
-    return issubclass(kind, jax.Array)
 
 
 @cache
@@ -567,21 +601,20 @@ def _describe(
     )
 
 
-def _without_path(
-    name: str, leaf: Any, first: dict[int, str]
-) -> LeafLayout:
-    same_as, committed, deleted = None, None, False
+def _without_path(name: str, leaf: Any) -> LeafLayout:
     kind: Any = type(leaf)
     if _is_array_type(kind):
-        earlier = first.setdefault(id(leaf), name)
-        same_as = None if earlier is name else earlier
-        committed, deleted = leaf.committed, leaf.is_deleted()
-    elif isinstance(leaf, jax.core.Tracer):
+        deleted = leaf.is_deleted()
+        sharding = None if deleted else leaf.sharding
+        return _describe(
+            leaf.shape, leaf.dtype, sharding, deleted, leaf.committed
+        )
+    if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
             f"the array at {name!r} is being traced and is on no "
             "device yet; call layout() outside of jit, grad and vmap"
         )
-    elif isinstance(leaf, (bool, int, float, complex)):
+    if isinstance(leaf, (bool, int, float, complex)):
         leaf = np.asarray(leaf)
     try:
         shape, dtype = tuple(leaf.shape), leaf.dtype
@@ -590,13 +623,12 @@ def _without_path(
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "
             f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
         ) from None
-    sharding = None if deleted else getattr(leaf, "sharding", None)
+    sharding = getattr(leaf, "sharding", None)
     try:
-        about = _describe(shape, dtype, sharding, deleted, committed)
+        return _describe(shape, dtype, sharding, False, None)
     except ValueError as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
-    return replace(about, same_as=same_as) if same_as else about
 
 
 def layout(tree: Any) -> TreeLayout:
@@ -641,6 +673,11 @@ def layout(tree: Any) -> TreeLayout:
     first: dict[int, str] = {}
     leaves, paths = [], []
     for path, leaf in named_leaves(tree):
-        leaves.append(_without_path(path, leaf, first))
+        about = _without_path(path, leaf)
+        if about.committed is not None:
+            same_as = first.setdefault(identity(leaf), path)
+            if same_as is not path:
+                about = replace(about, same_as=same_as)
+        leaves.append(about)
         paths.append(path)
     return TreeLayout(leaves, paths)

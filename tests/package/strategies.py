@@ -84,7 +84,7 @@ def listed(kind: Callable[..., Any], pairs: Iterable[Pair]) -> Pair:
     return kind(tree for tree, _ in pairs), [plain for _, plain in pairs]
 
 
-def named(kind: Callable[..., Any], pairs: dict[str, Pair]) -> Pair:
+def named(kind: Callable[..., Any], pairs: dict[Any, Pair]) -> Pair:
     """Make what has names for its children."""
     trees, plain = (
         {name: pair[n] for name, pair in pairs.items()} for n in (0, 1)
@@ -96,6 +96,8 @@ def containers(inside: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     """Draw a list, tuple, dict, Module or dataclass of a few trees."""
     names = st.sampled_from(["a", "b2", "b10", "kernel", "value"])
     children = st.dictionaries(names, inside, max_size=3)
+    # In the order of numbers, not of digits.
+    numbered = st.dictionaries(st.integers(0, 11), inside, max_size=3)
     fields = {name: inside for name in Training.__dataclass_fields__}
     return st.one_of(
         st.builds(
@@ -104,6 +106,7 @@ def containers(inside: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
             st.lists(inside, max_size=3),
         ),
         st.builds(named, st.sampled_from([dict, Holder]), children),
+        st.builds(named, st.just(dict), numbered),
         st.builds(
             named,
             st.just(lambda trees: Training(**trees)),
