@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.markdown import Markdown
 from rich.text import Text
 
 from shardbook import __version__, _pages
@@ -188,6 +187,9 @@ def solution(name: Name) -> None:
 def _markdown(text: str) -> RenderableType:
     """Show Markdown on a terminal, and leave it as it is elsewhere."""
     if OUTPUT.is_terminal:
+        # It takes a third of the time of all that the commands import.
+        from rich.markdown import Markdown
+
         return Markdown(text, code_theme="ansi_dark")
     return Text(text)
 
