@@ -52,6 +52,8 @@ def package(file: str, source: str) -> str:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", "src", ignore=ignored)
     Path("src", "shardbook", file).write_text(source, "utf-8")
+    # Verdicts name sections of its pages.
+    Path("docs").symlink_to(ROOT / "docs")
     sys.path.insert(0, os.path.abspath("src"))
     for name in [*sys.modules]:
         if name.partition(".")[0] == "shardbook":

@@ -160,6 +160,9 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
 def _only_shows(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Expr):
         return False
+    # What a cell ends with is shown.
+    if isinstance(node.parent, ast.Module) and node is node.parent.body[-1]:
+        return True
     if isinstance(node.value, ast.Call):
         # An assertion is what catches, and not what is caught.
         return _name(node.value) in SHOWS or "assert_" in ast.unparse(node)
