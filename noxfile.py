@@ -41,7 +41,7 @@ def install(session: nox.Session, group: str) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the book and run every cell in it; "-- --serve" to write."""
+    """Build the book, which runs its cells; "-- --serve" to write."""
     parser = argparse.ArgumentParser(prog="nox -s docs --")
     parser.add_argument(
         "--serve",
@@ -147,7 +147,7 @@ def new(session: nox.Session) -> None:
 
 @nox.session
 def problem(session: nox.Session) -> None:
-    """Check one problem whole, up to what to write next: "-- NAME"."""
+    """Check one problem, and say what to write next: "-- NAME"."""
     files = sorted(Path("src/shardbook/problems").glob("[a-z]*.py"))
     names = [file.stem for file in files]
     name = " ".join(session.posargs)
@@ -286,16 +286,17 @@ def linkcheck(session: nox.Session) -> None:
 
 @nox.session
 def audit(session: nox.Session) -> None:
-    """Ask for known weaknesses of all that the site is built with."""
+    """Ask for known weaknesses of what the locks name."""
     session.install("pip-audit>=2.9")
     # "strict": what nobody could tell us about is no good news.
     pip_audit = ("pip-audit", "--strict", "--require-hashes")
-    session.run(*pip_audit, "--disable-pip", "-r", "locks/3.13.txt")
+    for lock in ("3.11", "3.13", "elsewhere"):
+        session.run(*pip_audit, "--disable-pip", "-r", f"locks/{lock}.txt")
 
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Count the slips that something catches; "-- --help"."""
+    """Change solutions and pages; list what nothing catches; "-- --help"."""
     install(session, "tests")
     session.run("python", "tests/mutation", *session.posargs)
 

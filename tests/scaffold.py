@@ -37,12 +37,15 @@ def NAME(x: jax.Array, mesh: Mesh) -> jax.Array:
 TEST = '''\
 """SAY IN A LINE WHAT IS TESTED."""
 
+from shardbook.inputs import mesh_of, normal
 from shardbook.problems.NAME import NAME
 
 
 def test_the_values_are_those_of_numpy() -> None:
     """NAME gives NumPy's values, sharded over "data"."""
-    assert NAME is NotImplemented, (
+    NAME(normal(8, 4), mesh_of(1, 1))
+
+    raise NotImplementedError(
         "write tests/problems/test_NAME.py: "
         "values as NumPy computes them, sharding and collectives, "
         "on 1, 2, 4 and 8 devices"
@@ -54,7 +57,7 @@ CHECK = '''\
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 
-# A call as code, with the names of shardbook.inputs, for each mesh of all
+# A call as code, with the names of shardbook.inputs, for some meshes of all
 # devices: on two these are 1 by 2 and 2 by 1.
 CASES = on_meshes("NAME(normal(8, 4), {mesh})")
 EXAMPLE = CASES[0].call

@@ -1,8 +1,8 @@
 """See how many slips in solutions, pages and the package something catches.
 
-Each solution is changed in one place: a check or a test must fail. Each
-cell that asserts something is changed in one place: the page must fail.
-What is not changed must pass. Run it with "nox -s mutation"; it takes about
+Each solution is changed in each place, one at a time: a check or a test must
+fail. Each cell that asserts something is changed in one place: the page must
+fail. What is not changed must pass. Run it with "nox -s mutation"; it takes about
 half an hour.
 
 With "-- --package", modules of the package are changed, each in a sample of
@@ -146,7 +146,7 @@ def main() -> None:
         "--share",
         type=float,
         default=0.0,
-        help="how many of the mutants of a cell to try, at the least one "
+        help="the share of mutants to try, of each cell at least one "
         "(default: 0.0), or of the package (default: 0.1)",
     )
     parser.add_argument(
