@@ -47,9 +47,6 @@ class Outcome:
     seconds: float
 
 
-UNWANTED = Outcome(None, "was not wanted", "", 0.0)
-
-
 class Sandbox:
     """A server that calls functions in processes of their own.
 
@@ -165,15 +162,12 @@ class Sandbox:
             OSError: If the server has ended.
         """
         try:
-            link = self._link(rehearsal, wanted)
-            if not link:
-                return UNWANTED
-            with link:
+            with self._link(rehearsal) as link:
                 order = (target, arguments, megabytes)
                 link.send((order, seconds, True))
                 while not link.poll(0.1):
                     if not wanted():
-                        return UNWANTED
+                        return Outcome(None, "was not wanted", "", 0)
                 outcome: Outcome = link.recv()
             if rehearsal and not self._rehearsed:
                 self._rehearsal = rehearsal
@@ -193,20 +187,13 @@ class Sandbox:
             socket.send_fds(self._requests, [b"."], [theirs.fileno()])
         return Connection(ours.detach())
 
-    def _link(
-        self, rehearsal: Any, wanted: Callable[[], bool]
-    ) -> Connection | None:
-        """Connect to a process, one that has rehearsed if there is one.
-
-        None if what waits for it is not wanted any more.
-        """
+    def _link(self, rehearsal: Any) -> Connection:
+        """Connect to a process, one that has rehearsed if there is one."""
         ready = self._rehearsed
         if rehearsal and ready:
             same = rehearsal == self._rehearsal
-            # A fresh one would first do what this one has almost done.
-            while same and not ready.poll(0.1):
-                if not wanted():
-                    return None
+            if same and not ready.poll():
+                return self._connect()
             self._rehearsed = None
             if same and ready.recv().ending == RETURNED:
                 return ready
