@@ -296,7 +296,7 @@ def audit(session: nox.Session) -> None:
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Change solutions and pages; list what nothing catches; "-- --help"."""
+    """Change solutions and pages, and list what nothing catches."""
     install(session, "tests")
     session.run("python", "tests/mutation", *session.posargs)
 

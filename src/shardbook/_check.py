@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
-from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.sandbox import DAY, MEGABYTES, SECONDS, Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES
 
@@ -65,8 +65,13 @@ def check(
         The verdict. A notebook shows it.
 
     Raises:
-        TypeError: If it is not a function that Python code defines.
-        ValueError: If no problem has its name.
+        TypeError: If it is not a function that Python code defines, or
+            if what it uses can't be pickled.
+        ValueError: If no problem has its name, or if ``seconds`` is not
+            more than 0 and at most a day.
+        ImportError: If jax or flax is older than what grading needs.
+        OSError: If the process that grades has ended, or if this system
+            can't fork. The next call begins with another process.
 
     Example:
         In a cell below your attempt ``def state_zero_kernel(...)``:
@@ -83,6 +88,11 @@ def check(
             f"Unknown problem {name!r}. Give your function one of these "
             f"names: {', '.join(NAMES)}"
         )
+    if not 0 < seconds <= DAY:
+        raise ValueError(
+            f"seconds must be more than 0 and at most {DAY}, but got "
+            f"{seconds}"
+        )
     pickled = io.BytesIO()
     try:
         # A decorator such as jax.jit hides the function that it takes.
@@ -94,11 +104,15 @@ def check(
             "Write it to a file, and use: shardbook check FILE"
         ) from error
     data = base64.b64encode(pickled.getvalue()).decode()
-    (verdict,) = verdicts_of(
-        _sandbox(),
-        [(name, "pickle", data, "your function")],
-        seconds=seconds,
-        megabytes=megabytes,
-        wanted=lambda: True,
-    )
+    try:
+        (verdict,) = verdicts_of(
+            _sandbox(),
+            [(name, "pickle", data, "your function")],
+            seconds=seconds,
+            megabytes=megabytes,
+            wanted=lambda: True,
+        )
+    except OSError:
+        _sandbox.cache_clear()
+        raise
     return verdict

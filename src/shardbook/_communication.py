@@ -98,7 +98,7 @@ def communication(
     found = []
     for each in _instructions(text):
         attributes = re.sub(r'"[^"]*"', "", each.line)
-        pairs = re.search(r"source_target_pairs=\{(\{.*?\})\}", attributes)
+        pairs = _PAIRS.search(attributes)
         groups: Groups
         if pairs:
             groups = _listed(pairs[1])
@@ -158,6 +158,7 @@ _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _NAME = re.compile(r"%([\w.-]+)")
+_PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 
 
@@ -265,7 +266,7 @@ def _trips(
     begin, step = _number(_value(caller, first[0])), _number(terms[1])
     if begin is None or not step:
         return None
-    return -((begin - limit) // step)
+    return max(0, -((begin - limit) // step))
 
 
 def _value(lines: list[str], name: str) -> str:

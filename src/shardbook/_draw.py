@@ -116,14 +116,14 @@ class _Placed:
         for axis, entry in enumerate(partitions(spec) if spec else ()):
             if isinstance(entry, tuple):
                 entry = f"({','.join(entry)})"
-            if entry:
+            if isinstance(entry, str):
                 sizes[axis] += f"@{entry}"
         return sizes
 
     def title(self) -> str:
         """Path, dtype, shape and mesh axes, and spec.
 
-        The type is as :func:`jax.typeof` prints it.
+        The type is as :func:`jax.typeof` prints it on Explicit axes.
         """
         words = f"{self.leaf.dtype}[{','.join(self.sizes())}]"
         times = f"×{self.leaf.repeats}" if self.leaf.repeats > 1 else ""
@@ -280,7 +280,7 @@ def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
     if isinstance(leaf.sharding, NamedSharding):
         mesh = leaf.sharding.mesh
         ids = list(map(device_id, devices_of(leaf.sharding)))
-        sizes = [f"{name}={size}" for name, size in mesh.shape.items()]
+        sizes = [f"{k}={size}" for k, size in mesh.shape.items()] or [""]
         if len(sizes) > 1:
             columns = mesh.axis_sizes[-1]
     else:
@@ -343,8 +343,9 @@ class Drawing:
             if self._arrays and shapes > SHAPES:
                 break
             self._arrays.append(placed)
-        rest = len(shown) - len(self._arrays)
-        self._rest = f"and {rest} more arrays: draw a part" if rest else ""
+        rest = sum(x.repeats for x in shown[len(self._arrays) :])
+        noun = "array" if rest == 1 else "arrays"
+        self._rest = f"and {rest} more {noun}: draw a part" if rest else ""
 
     def __repr__(self) -> str:
         lines = [array.describe() for array in self._arrays]
@@ -420,7 +421,8 @@ def draw(tree: Any) -> Drawing:
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
             traced.
-        ValueError: If an array or number is on no device, or was deleted.
+        ValueError: If an array or number that would be drawn is on no
+            device, or was deleted.
 
     Example:
         >>> import jax

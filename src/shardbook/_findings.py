@@ -113,7 +113,9 @@ def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     sizes = dict(sharding.mesh.shape)
     found = []
     for entry in partitions(sharding.spec):
-        names = (entry,) if isinstance(entry, str) else tuple(entry or ())
+        # What the compiler is to choose divides nothing yet.
+        names = entry if isinstance(entry, tuple) else ()
+        names = (entry,) if isinstance(entry, str) else names
         found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
     return (*found, *[()] * (ndim - len(found)))
 
@@ -163,7 +165,6 @@ def _is_replicated(leaf: "LeafLayout") -> bool:
     return (
         isinstance(leaf.sharding, NamedSharding)
         and not leaf.sharding.spec.unreduced
-        and not leaf.host_memory
         and _parts(leaf) == 1
     )
 
@@ -181,7 +182,11 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
     not reduced are not replicated, and what is in the memory of hosts
     takes no device's.
     """
-    everything = _on_meshes(leaves)
+    everything = [
+        leaf
+        for leaf in _on_meshes(leaves)
+        if leaf.same_as is None and not leaf.host_memory
+    ]
     kinds: dict[tuple[str, int], list[LeafLayout]] = defaultdict(list)
     for leaf in everything:
         name = leaf.path.rpartition(".")[2]
@@ -282,6 +287,8 @@ def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
     parameters: dict[Any, list[LeafLayout]] = defaultdict(list)
     states = []
     for leaf in leaves:
+        if leaf.deleted:
+            continue
         names = tuple(leaf.path.split("."))
         if "opt_state" in names:
             states.append((names[names.index("opt_state") + 1 :], leaf))
@@ -318,7 +325,9 @@ def one_device(leaves: Leaves) -> Iterator[Finding]:
         return
     for leaf in leaves:
         if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
-            what = "raises an error" if leaf.committed else "has to copy it"
+            # As jit takes them, abstract arrays are committed.
+            is_free = leaf.committed is False
+            what = "has to copy it" if is_free else "raises an error"
             yield Finding(
                 "one_device",
                 leaf.path,

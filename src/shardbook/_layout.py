@@ -201,6 +201,21 @@ def slices_of(
     return held
 
 
+def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
+    """Give a layout of some leaves; an array that two of them are, once."""
+    # In one that is rolled up, what they are the same as has other paths.
+    if any(leaf.repeats > 1 for leaf in leaves):
+        return TreeLayout(leaves)
+    first: dict[str, str] = {}
+    part = []
+    for leaf in leaves:
+        other = leaf.path if leaf.same_as is None else leaf.same_as
+        other = first.setdefault(other, leaf.path)
+        same_as = None if other == leaf.path else other
+        part.append(replace(leaf, same_as=same_as))
+    return TreeLayout(part)
+
+
 _about = attrgetter(
     "same_as", "dtype", "shape", "sharding", "deleted", "committed"
 )
@@ -228,13 +243,14 @@ class TreeLayout(Sequence[LeafLayout]):
     @cached_property
     def _leaves(self) -> tuple[LeafLayout, ...]:
         return tuple(
-            leaf if leaf.path == path else replace(leaf, path=path)
+            # Never the one that _describe has cached.
+            leaf if path and leaf.path == path else replace(leaf, path=path)
             for path, leaf in zip(self._paths, self._alike, strict=True)
         )
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return TreeLayout(self._leaves[index])
+            return _part_of(self._leaves[index])
         if isinstance(index, str):
             found = self.select(index)
             if len(found) > 1:
@@ -300,10 +316,11 @@ class TreeLayout(Sequence[LeafLayout]):
             near = get_close_matches(pattern, [x.path for x in self], n=3)
             some = near or [each.path for each in self[:3]]
             raise KeyError(
-                f"No array at {pattern!r}. There are {len(self)} paths, "
-                f"such as {', '.join(map(repr, some))}"
+                f"No array at {pattern!r}. There are {len(self)} paths"
+                + ", such as " * bool(some)
+                + ", ".join(map(repr, some))
             )
-        return TreeLayout(found)
+        return _part_of(found)
 
     def by_size(self) -> "TreeLayout":
         """Put the arrays that take the most bytes on a device first."""
@@ -327,7 +344,8 @@ class TreeLayout(Sequence[LeafLayout]):
         for index, leaf in enumerate(self._alike):
             # What is the same array as another is not taken together.
             path = self._paths[index]
-            pattern = path if leaf.same_as else pattern_of(path)
+            alone = leaf.same_as is not None
+            pattern = path if alone else pattern_of(path)
             before, group = last.get(pattern, (None, []))
             if leaf is not before:
                 group = groups[pattern, _about(leaf)]
@@ -369,7 +387,8 @@ class TreeLayout(Sequence[LeafLayout]):
         if twice := [path for path, count in paths.items() if count > 1]:
             raise ValueError(
                 f"{paths[twice[0]]} arrays have the path {twice[0]!r}, so "
-                "it can't tell them apart; rename one of them"
+                "it can't tell them apart. Rename one of them; if the "
+                "layout is rolled up, take the whole one"
             )
         return {leaf.path: leaf.to_dict() for leaf in self}
 
@@ -378,6 +397,7 @@ class TreeLayout(Sequence[LeafLayout]):
 
         Raises:
             FileExistsError: If there is one. Delete it first.
+            ValueError: If two arrays have the same path.
         """
         text = json.dumps(self.to_dict(), indent=1)
         try:
@@ -408,7 +428,8 @@ class TreeLayout(Sequence[LeafLayout]):
             shardbook.LayoutMismatch: If they differ, with each path that
                 does. It is an AssertionError.
             FileNotFoundError: If there is no such file.
-            ValueError: If :meth:`save` did not write it.
+            ValueError: If :meth:`save` did not write it, or if two arrays
+                of a layout have the same path.
 
         Example:
             >>> import jax
@@ -623,10 +644,10 @@ def _without_path(name: str, leaf: Any) -> LeafLayout:
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "
             f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
         ) from None
-    sharding = getattr(leaf, "sharding", None)
     try:
+        sharding = getattr(leaf, "sharding", None)
         return _describe(shape, dtype, sharding, False, None)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         error.add_note(f"This is the array at {name!r}.")
         raise
 
@@ -649,7 +670,7 @@ def layout(tree: Any) -> TreeLayout:
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
-            traced.
+            traced, or has a spec and no mesh.
         ValueError: If the sharding of an abstract array does not divide
             its shape.
 
@@ -675,9 +696,11 @@ def layout(tree: Any) -> TreeLayout:
     for path, leaf in named_leaves(tree):
         about = _without_path(path, leaf)
         if about.committed is not None:
-            same_as = first.setdefault(identity(leaf), path)
-            if same_as is not path:
-                about = replace(about, same_as=same_as)
+            number = identity(leaf)
+            if number in first:
+                about = replace(about, same_as=first[number])
+            else:
+                first[number] = path
         leaves.append(about)
         paths.append(path)
     return TreeLayout(leaves, paths)

@@ -36,7 +36,9 @@ def read_layout(path: str | PathLike[str]) -> Arrays:
             f"{path} is not a saved layout ({error}); {again}"
         ) from None
     if not isinstance(found, dict) or not all(
-        isinstance(about, dict) and {"type", "spec"} <= about.keys()
+        isinstance(about, dict)
+        and "type" in about
+        and isinstance(about.get("spec"), list if "mesh" in about else str)
         for about in found.values()
     ):
         raise ValueError(f"{path} is not a saved layout; {again}")

@@ -61,8 +61,9 @@ def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
     if len(shown) > ROWS:
         shown = shown.rolled_up()
     if len(shown) > ROWS:
-        shown = shown.by_size()
-        shown, rest = shown[: ROWS - 1], shown[ROWS - 1 :]
+        largest = list(shown.by_size())
+        shown = type(layout)(largest[: ROWS - 1])
+        rest = type(layout)(largest[ROWS - 1 :])
     for leaf in shown:
         yield _cells(leaf, exact)
     if rest:
@@ -107,12 +108,13 @@ def text_of(layout: "TreeLayout") -> str:
             textwrap.fill(line, limit, subsequent_indent="  ")
             for line in found
         ]
+        narrow = min(NARROW, widths[0])
         # What can be worked out from the others goes first.
         for column in (3, 5, 1):
-            if _total(widths, shown) - widths[0] + NARROW > limit:
+            if _total(widths, shown) - widths[0] + narrow > limit:
                 shown.remove(column)
         over = max(0, _total(widths, shown) - limit)
-        widths[0] = max(NARROW, widths[0] - over)
+        widths[0] = max(narrow, widths[0] - over)
     lines = []
     for row in rows:
         path = row[0]

@@ -218,6 +218,7 @@ class Program:
         for key, limit in (sent or {}).items():
             names = (key,) if isinstance(key, str) else key
             _require_known("mesh axis", names, self.axes)
+            self._require_axes()
             label = " and ".join(names)
             over += _over(f"sent over {label}", self.sent(*names), limit)
         if memory is not None:
@@ -243,6 +244,17 @@ class Program:
                     "a loop whose end depends on data, or in a branch "
                     f"({each.source or 'the line is unknown'}). Leave out "
                     "the budgets of collectives and sent"
+                )
+
+    def _require_axes(self) -> None:
+        for each in self.communication:
+            if not each.axes:
+                raise ValueError(
+                    f"an {each.kind} is among groups of {each.group} "
+                    "devices that are not those of whole mesh axes "
+                    f"({each.source or 'the line is unknown'}), so what is "
+                    "sent over an axis is not known. Leave out the budget "
+                    "of sent"
                 )
 
     @cached_property
@@ -553,8 +565,8 @@ def program(
     Raises:
         TypeError: If the function needs the numbers of an array while it
             is traced, or returns something other than arrays and numbers,
-            or is a Module or a method of one. Other errors that it raises
-            while it is traced are passed on.
+            or is a Module or a method of one, or no function at all.
+            Other errors that it raises while it is traced are passed on.
 
     Example:
         >>> import jax

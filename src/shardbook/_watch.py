@@ -22,7 +22,8 @@ class Watch:
     Args:
         console: Where to show it.
         path: The attempt to begin with.
-        grade: Grades a list of attempts, as long as ``wanted`` says so.
+        grade: Grades a list of attempts, each with its problem, as long as
+            ``wanted`` says so.
         shows: What keys show of a problem.
     """
 
@@ -35,6 +36,7 @@ class Watch:
     ) -> None:
         self.console, self.path = console, path
         self.grade, self.shows = grade, shows
+        self.last = NAMES[0]
         self.verdict: Verdict | None = None
         self.below: RenderableType = ""
         self.changed = self.ended = False
@@ -42,8 +44,9 @@ class Watch:
 
     @property
     def problem(self) -> str:
-        """The problem that the attempt is for."""
-        return attempt_files.problem_of(self.path) or NAMES[0]
+        """The problem of the attempt; of a broken file, the last one."""
+        self.last = attempt_files.problem_of(self.path) or self.last
+        return self.last
 
     def run(self) -> None:
         """Grade on each save, until q or Ctrl-C."""
@@ -65,10 +68,12 @@ class Watch:
                 self.time = time.strftime("%H:%M:%S")
                 self.show()
                 if os.path.lexists(self.path):
-                    (verdict,) = self.grade([self.path], wanted=self.wait)
+                    job = (self.problem, self.path)
+                    (verdict,) = self.grade([job], wanted=self.wait)
                     if self.changed:
                         continue
                     self.verdict = verdict
+                    self.time = time.strftime("%H:%M:%S")
                     self.show()
                 while self.wait():
                     pass

@@ -7,6 +7,7 @@ import pydoc
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from shardbook import __version__, _pages
 from shardbook.grading import attempt_files
-from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.sandbox import DAY, MEGABYTES, SECONDS, Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES, PARTS
 
@@ -80,8 +81,9 @@ def _attempt(given: str) -> Path:
         raise typer.BadParameter(f"There is no file {given}")
     elif not attempt_files.problem_of(path):
         raise typer.BadParameter(
-            f"Can't tell which problem {given} is for: neither its name "
-            f"nor a function in it is one of {', '.join(NAMES)}"
+            f"Can't tell which problem {given} is for: it is not named "
+            "after one, and is not Python that defines exactly one of "
+            f"{', '.join(NAMES)}"
         )
     return path
 
@@ -95,15 +97,21 @@ Name = Annotated[
         autocompletion=_complete,
     ),
 ]
-FILE = typer.Argument(
+_file = partial(
+    typer.Argument,
     metavar="NAME|FILE",
-    help="A problem or a file. Without any: those that are begun.",
     parser=_attempt,
     autocompletion=_complete,
 )
+BEGUN = _file(
+    help="A problem or a file. Without any: those that are begun."
+)
+NEXT = _file(help="A problem or a file. Without one: the next to solve.")
 Seconds = Annotated[
     float,
-    typer.Option(min=0.1, help="How many seconds an attempt may take."),
+    typer.Option(
+        min=0.1, max=DAY, help="How many seconds an attempt may take."
+    ),
 ]
 Megabytes = Annotated[
     int,
@@ -234,20 +242,17 @@ def _grading(
 ) -> Iterator[Callable[..., Iterator[Verdict]]]:
     """Give what grades files, and notes which problems are solved."""
 
-    def grade(paths: list[Path], **more: Any) -> Iterator[Verdict]:
+    def grade(
+        attempts: list[tuple[str, Path]], **more: Any
+    ) -> Iterator[Verdict]:
         jobs = [
-            (
-                str(attempt_files.problem_of(path)),
-                "file",
-                str(path.absolute()),
-                str(path),
-            )
-            for path in paths
+            (name, "file", str(path.absolute()), str(path))
+            for name, path in attempts
         ]
         verdicts = verdicts_of(
             sandbox, jobs, seconds=seconds, megabytes=megabytes, **more
         )
-        for path, verdict in zip(paths, verdicts, strict=True):
+        for (_, path), verdict in zip(attempts, verdicts, strict=True):
             try:
                 if verdict.right:
                     attempt_files.note_solved(verdict.problem, path)
@@ -270,14 +275,14 @@ def _grading(
 
 @app.command()
 def check(
-    files: Annotated[list[Path] | None, FILE] = None,
+    files: Annotated[list[Path] | None, BEGUN] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as JSON.")
     ] = False,
     seconds: Seconds = SECONDS,
     megabytes: Megabytes = MEGABYTES,
 ) -> None:
-    """Grade attempts. The exit status is 0 if all are right, else 1.
+    """Grade attempts. The exit status is 0 if all are right, 1 if not.
 
     A verdict tells you whether your function does what the problem asks.
     It is no proof against an attempt that means to mislead the grader.
@@ -288,6 +293,7 @@ def check(
             f"There is no attempt in {attempt_files.FOLDER}/. "
             "To begin: shardbook start NAME"
         )
+    attempts = [(str(attempt_files.problem_of(x)), x) for x in paths]
     found: list[Verdict] = []
     # On the console of the verdicts, which then leave room for it.
     console = OUTPUT if OUTPUT.is_terminal else ERRORS
@@ -295,7 +301,7 @@ def check(
         console.status("Grading ...") as waiting,
         _grading(seconds, megabytes) as grade,
     ):
-        for verdict in grade(paths):
+        for verdict in grade(attempts):
             found.append(verdict)
             if not as_json:
                 # Not cropped: a call can be wider, and is to be copied.
@@ -314,7 +320,7 @@ def check(
 
 @app.command()
 def watch(
-    file: Annotated[Path | None, FILE] = None,
+    file: Annotated[Path | None, NEXT] = None,
     seconds: Seconds = SECONDS,
     megabytes: Megabytes = MEGABYTES,
 ) -> None:

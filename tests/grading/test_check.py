@@ -1,5 +1,7 @@
 """Grading a function from a notebook cell."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import nbclient
@@ -8,7 +10,9 @@ from flax import nnx
 from nbformat import v4 as notebook
 
 import shardbook
+from shardbook import _check
 from shardbook.grading import attempt_files
+from shardbook.problems.state_zero_kernel import state_zero_kernel
 
 
 def defined_in_a_cell(text: str, name: str) -> object:
@@ -98,6 +102,24 @@ def test_what_is_no_attempt() -> None:
         shardbook.check(solve)
     with pytest.raises(TypeError, match="a function that you have defined"):
         shardbook.check(nnx.Linear)
+
+
+@pytest.mark.parametrize("seconds", [0, math.inf, math.nan])
+def test_a_limit_that_is_none(seconds: float) -> None:
+    """check() takes seconds up to a day."""
+    with pytest.raises(ValueError, match="more than 0 and at most 86400"):
+        shardbook.check(state_zero_kernel, seconds=seconds)
+
+
+def test_a_server_that_has_ended() -> None:
+    """check() says so, and the next call has another one."""
+    server = _check._sandbox()._server
+    server.kill()
+    server.wait()
+    with pytest.raises(OSError, match="the process that grades has ended"):
+        shardbook.check(state_zero_kernel)
+
+    assert shardbook.check(state_zero_kernel).right
 
 
 @pytest.mark.parametrize("devices", [None, 1, 8])

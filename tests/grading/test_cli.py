@@ -218,7 +218,9 @@ def test_json(run: Run, tmp_path: Path) -> None:
         (("check", NAME), f"There is no attempts/{NAME}.py"),
         (("check", "nowhere.py"), "There is no file nowhere.py"),
         (("check", "empty.py"), "Can't tell which problem empty.py is for"),
+        (("check", "broken.py"), "is not Python that defines exactly one"),
         (("check", "--seconds", "0", NAME), "--seconds"),
+        (("check", "--seconds", "inf", NAME), "--seconds"),
         (("check", "--unknown"), "--unknown"),
         (("start",), "NAME"),
         (("start", "0"), "Unknown problem '0'"),
@@ -239,6 +241,7 @@ def test_wrong_calls(
 ) -> None:
     """A wrong call gives exit status 2, and says what to do."""
     (tmp_path / "empty.py").touch()
+    (tmp_path / "broken.py").write_text(f"def {NAME}(")
     (tmp_path / "attempts").touch()
     result = run(*arguments)
 
@@ -452,3 +455,18 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     assert "TimeoutError" not in terminal.seen
     assert "right" in hint
     assert "right" not in started
+
+
+def test_watch_knows_the_problem_of_a_broken_file(tmp_path: Path) -> None:
+    """A file of another name is for the same problem while it is broken."""
+    path = tmp_path / "mine.py"
+    path.write_text(attempt_files.solution(NAME))
+    terminal = Terminal(tmp_path, "watch", "mine.py")
+    terminal.until("right", "q quit")
+    path.write_text(f"def {NAME}(")
+    broken = terminal.until("crashed", "q quit")
+    terminal.press("q")
+
+    assert terminal.end() == 0
+    assert NAME in broken
+    assert "SyntaxError" in broken

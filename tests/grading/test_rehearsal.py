@@ -50,6 +50,20 @@ def test_a_call_does_not_need_its_rehearsal(
     assert endings == {"returned"}
 
 
+def test_what_a_rehearsal_prints() -> None:
+    """The output of a call is its own."""
+    rehearsal = ("os:system", ["echo rehearsed"])
+    with Sandbox() as sandbox:
+
+        def call() -> Any:
+            order = ("builtins:str", ["now"])
+            return sandbox.call(*order, rehearsal=rehearsal)
+
+        outputs = {call().output for _ in range(20)}
+
+    assert outputs == {""}
+
+
 def rehearse_and_grade(problem: str, *rest: Any) -> dict[str, Any]:
     """Do in one process what a watch does."""
     grading.rehearse(problem)

@@ -1,9 +1,9 @@
 """See how many slips in solutions, pages and the package something catches.
 
-Each solution is changed in each place, one at a time: a check or a test must
-fail. Each cell that asserts something is changed in one place: the page must
-fail. What is not changed must pass. Run it with "nox -s mutation"; it takes about
-half an hour.
+Each solution is changed in each place, one at a time: a check or a test
+must fail. Each cell that asserts something is changed in one place: the
+page must fail. What is not changed must pass. Run it with "nox -s
+mutation"; it takes about half an hour.
 
 With "-- --package", modules of the package are changed, each in a sample of
 places, and what no test catches is for a person to look at.

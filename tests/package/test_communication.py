@@ -323,6 +323,7 @@ def test_turns_that_are_not_known(unknown: tuple[str, str]) -> None:
         "all-reduce(%p), replica_groups={{0},{1},{2},{3}}",
         "all-gather(%p), replica_groups=[8,1]<=[8]",
         "collective-permute(%p), source_target_pairs={{0,0},{1,1}}",
+        "collective-permute(%p), source_target_pairs={}",
         "all-reduce(%p), replica_groups=mesh['a'=8,'b'=1] {'b'}",
     ],
 )

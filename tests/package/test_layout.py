@@ -258,7 +258,20 @@ def test_an_array_that_is_held_twice() -> None:
         shard.data.nbytes for shard in x.addressable_shards
     )
     assert "same as a\n" in repr(table)
+    assert table[1:].bytes == table.bytes
+    assert table.select("b").bytes == table["a"].bytes
     assert twins.bytes == layout(model).bytes == 80
+
+
+def test_an_axis_that_is_left_to_the_compiler() -> None:
+    """layout() counts an unconstrained axis as whole."""
+    sharding = NamedSharding(MODEL, P(P.UNCONSTRAINED, "model"))
+    (leaf,) = table = layout(
+        jax.ShapeDtypeStruct((16, 8), "float32", sharding=sharding)
+    )
+
+    assert leaf.shard_shape == sharding.shard_shape((16, 8))
+    assert "P(UNCONSTRAINED, 'model')" in repr(table)
 
 
 def test_an_array_that_was_donated() -> None:

@@ -14,6 +14,7 @@ from jax.sharding import (
     AxisType,
     NamedSharding,
     PartitionSpec as P,
+    SingleDeviceSharding,
 )
 from strategies import MESHES
 
@@ -203,6 +204,10 @@ def test_one_device_among_many() -> None:
     assert "a call with both has to copy it" in repr(layout(tree))
     tree["b"] = jax.device_put(tree["b"], jax.devices()[0])
     assert "a call with both raises an error" in repr(layout(tree))
+    tree["b"] = jax.ShapeDtypeStruct(
+        (3,), "float32", sharding=SingleDeviceSharding(jax.devices()[0])
+    )
+    assert "a call with both raises an error" in repr(layout(tree))
 
 
 def test_an_unknown_rule() -> None:
@@ -300,7 +305,12 @@ def test_a_saved_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", '{"a": 3}', '{"a": {"type": "float32[]"}}']
+    "text",
+    [
+        *("", "{", "[1]", '{"a": 3}', '{"a": {"type": "float32[]"}}'),
+        '{"a": {"type": "float32[]", "spec": []}}',
+        '{"a": {"type": "float32[]", "spec": 5}}',
+    ],
 )
 def test_a_broken_file(tmp_path: Path, text: str) -> None:
     """What save() did not write is an error that says how to write it."""

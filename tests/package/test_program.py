@@ -308,6 +308,18 @@ def test_a_budget_for_a_loop_without_a_count() -> None:
         seen.expect(collectives={"all-reduce": 9})
 
 
+def test_a_budget_for_an_axis_that_is_not_known() -> None:
+    """expect() can't say what groups of other devices send over an axis."""
+    x = place(jnp.ones((8, 8)), EIGHT, "model")
+    seen = program(lambda x: x.sum(0), x)
+    (found,) = seen.communication
+    other = replace(seen, communication=(replace(found, axes=()),))
+
+    assert seen.expect(sent={"model": 64})
+    with pytest.raises(ValueError, match="not those of whole mesh axes"):
+        other.expect(sent={"model": 64})
+
+
 def test_a_cached_program_has_the_lines_of_today(tmp_path: Path) -> None:
     """program() does not read what an older file has compiled."""
     w = place(jnp.ones((64, 16)), GRID, "model")

@@ -1,5 +1,6 @@
 """Call functions in processes of their own, whatever they do there."""
 
+import contextlib
 import json
 import os
 import socket
@@ -21,6 +22,8 @@ from shardbook.grading.environment import (
 # What a job may take, unless the caller says otherwise.
 SECONDS = 60.0
 MEGABYTES = 8192
+# The most seconds that a caller can allow.
+DAY = 86_400
 RETURNED = "returned"
 BOOT = (
     "import json, sys; path, descriptor, modules = json.loads(sys.argv[1]);"
@@ -149,7 +152,7 @@ class Sandbox:
             arguments: Its arguments, in terms of JSON.
             seconds: How long the call may take.
             megabytes: How much memory it may ask for, in MiB, beyond what
-                the server has.
+                its process has as it begins.
             rehearsal: Another function and its arguments. A process calls
                 it in advance, and then waits for the next call with the
                 same rehearsal.
@@ -183,9 +186,10 @@ class Sandbox:
     def _connect(self) -> Connection:
         """Connect to a supervisor of its own."""
         ours, theirs = socket.socketpair()
+        link = Connection(ours.detach())
         with theirs:
             socket.send_fds(self._requests, [b"."], [theirs.fileno()])
-        return Connection(ours.detach())
+        return link
 
     def _link(self, rehearsal: Any) -> Connection:
         """Connect to a process, one that has rehearsed if there is one."""
@@ -195,7 +199,9 @@ class Sandbox:
             if same and not ready.poll():
                 return self._connect()
             self._rehearsed = None
-            if same and ready.recv().ending == RETURNED:
-                return ready
+            # Its supervisor may have died, and the server live on.
+            with contextlib.suppress(EOFError, OSError):
+                if same and ready.recv().ending == RETURNED:
+                    return ready
             ready.close()
         return self._connect()

@@ -114,6 +114,10 @@ class _Job:
         self, order: Any, seconds: float, client: Connection
     ) -> tuple[Any, str, float]:
         """Make a call; return its value, its ending and its seconds."""
+        # What is there was printed by an earlier call.
+        while wait([self.output], 0) and self.read():
+            pass
+        self.printed = b""
         started = time.monotonic()
         with contextlib.suppress(ConnectionError):
             self.link.send(order)
