@@ -1,6 +1,7 @@
 """Grading a function from a notebook cell."""
 
 import math
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,14 @@ import shardbook
 from shardbook import _check
 from shardbook.grading import attempt_files
 from shardbook.problems.state_zero_kernel import state_zero_kernel
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_server_is_left() -> Iterator[None]:
+    """End the process that grades, which other tests would find."""
+    yield
+    _check._sandbox().close()
+    _check._sandbox.cache_clear()
 
 
 def defined_in_a_cell(text: str, name: str) -> object:
