@@ -286,7 +286,7 @@ def linkcheck(session: nox.Session) -> None:
 
 @nox.session
 def audit(session: nox.Session) -> None:
-    """Ask for known weaknesses of what the locks name."""
+    """Ask for known weaknesses of what the locks name, but the lowest."""
     session.install("pip-audit>=2.9")
     # "strict": what nobody could tell us about is no good news.
     pip_audit = ("pip-audit", "--strict", "--require-hashes")

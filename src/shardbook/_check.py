@@ -104,15 +104,17 @@ def check(
             "Write it to a file, and use: shardbook check FILE"
         ) from error
     data = base64.b64encode(pickled.getvalue()).decode()
+    sandbox = _sandbox()
     try:
         (verdict,) = verdicts_of(
-            _sandbox(),
+            sandbox,
             [(name, "pickle", data, "your function")],
             seconds=seconds,
             megabytes=megabytes,
             wanted=lambda: True,
         )
     except OSError:
+        sandbox.close()
         _sandbox.cache_clear()
         raise
     return verdict

@@ -203,15 +203,16 @@ def slices_of(
 
 def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
     """Give a layout of some leaves; an array that two of them are, once."""
-    # In one that is rolled up, what they are the same as has other paths.
-    if any(leaf.repeats > 1 for leaf in leaves):
-        return TreeLayout(leaves)
+    rolled = {pattern_of(leaf.path) for leaf in leaves if leaf.repeats > 1}
     first: dict[str, str] = {}
     part = []
     for leaf in leaves:
-        other = leaf.path if leaf.same_as is None else leaf.same_as
-        other = first.setdefault(other, leaf.path)
-        same_as = None if other == leaf.path else other
+        same_as = leaf.same_as
+        # One that is rolled up has another path, and counts there.
+        if same_as is None or pattern_of(same_as) not in rolled:
+            other = leaf.path if same_as is None else same_as
+            other = first.setdefault(other, leaf.path)
+            same_as = None if other == leaf.path else other
         part.append(replace(leaf, same_as=same_as))
     return TreeLayout(part)
 
@@ -252,7 +253,7 @@ class TreeLayout(Sequence[LeafLayout]):
         if isinstance(index, slice):
             return _part_of(self._leaves[index])
         if isinstance(index, str):
-            found = self.select(index)
+            found = self._matching(index)
             if len(found) > 1:
                 raise KeyError(
                     f"{len(found)} arrays match {index!r}: use select()"
@@ -309,6 +310,9 @@ class TreeLayout(Sequence[LeafLayout]):
         Raises:
             KeyError: If there is none.
         """
+        return _part_of(self._matching(pattern))
+
+    def _matching(self, pattern: str) -> list[LeafLayout]:
         parts = map(re.escape, pattern.split("*"))
         matches = re.compile(".*".join(parts), re.DOTALL).fullmatch
         found = [each for each in self if matches(each.path)]
@@ -320,7 +324,7 @@ class TreeLayout(Sequence[LeafLayout]):
                 + ", such as " * bool(some)
                 + ", ".join(map(repr, some))
             )
-        return _part_of(found)
+        return found
 
     def by_size(self) -> "TreeLayout":
         """Put the arrays that take the most bytes on a device first."""

@@ -240,7 +240,7 @@ class Program:
         for each in self.communication:
             if not each.counted:
                 raise ValueError(
-                    f"how often an {each.kind} runs is not known: it is in "
+                    f"how often {each.kind} runs is not known: it is in "
                     "a loop whose end depends on data, or in a branch "
                     f"({each.source or 'the line is unknown'}). Leave out "
                     "the budgets of collectives and sent"
@@ -250,11 +250,11 @@ class Program:
         for each in self.communication:
             if not each.axes:
                 raise ValueError(
-                    f"an {each.kind} is among groups of {each.group} "
-                    "devices that are not those of whole mesh axes "
-                    f"({each.source or 'the line is unknown'}), so what is "
-                    "sent over an axis is not known. Leave out the budget "
-                    "of sent"
+                    f"what is sent over an axis is not known: {each.kind} "
+                    f"runs over groups of {each.group} devices that are "
+                    "not those of whole mesh axes "
+                    f"({each.source or 'the line is unknown'}). Leave out "
+                    "the budget of sent"
                 )
 
     @cached_property

@@ -36,7 +36,7 @@ BLOCK = re.compile(
     CELL.flags,
 )
 SOURCE = ROOT / "src" / "shardbook"
-# What only processes of their own would run.
+# What the tests that are run here don't try.
 APART = {
     "__init__.py",
     "__main__.py",

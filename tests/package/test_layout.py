@@ -258,9 +258,22 @@ def test_an_array_that_is_held_twice() -> None:
         shard.data.nbytes for shard in x.addressable_shards
     )
     assert "same as a\n" in repr(table)
+    assert table["b"].same_as == "a"
     assert table[1:].bytes == table.bytes
     assert table.select("b").bytes == table["a"].bytes
     assert twins.bytes == layout(model).bytes == 80
+
+
+def test_a_part_of_what_is_rolled_up() -> None:
+    """A slice counts an array once, wherever the first of it was."""
+    one, *layers = (jnp.full(100, number) for number in range(4))
+    tree = {"a": one, "layers": layers, "tied": layers[0], "z": one}
+    rolled = layout(tree).rolled_up()
+    part = rolled[1:]
+
+    assert [leaf.repeats for leaf in rolled] == [1, 3, 1, 1]
+    assert [leaf.same_as for leaf in part] == [None, "layers.0", None]
+    assert part.bytes == rolled.bytes == 4 * 400
 
 
 def test_an_axis_that_is_left_to_the_compiler() -> None:
