@@ -64,6 +64,16 @@ def test_what_a_rehearsal_prints() -> None:
     assert outputs == {""}
 
 
+def test_an_error_of_who_waits() -> None:
+    """An error of the caller's own is passed on as it is."""
+
+    def wanted() -> bool:
+        raise PermissionError("of the caller")
+
+    with Sandbox() as sandbox, pytest.raises(PermissionError):
+        sandbox.call("time:sleep", [60], wanted=wanted)
+
+
 def rehearse_and_grade(problem: str, *rest: Any) -> dict[str, Any]:
     """Do in one process what a watch does."""
     grading.rehearse(problem)

@@ -50,6 +50,18 @@ class Outcome:
     seconds: float
 
 
+@contextlib.contextmanager
+def _from_the_server() -> Iterator[None]:
+    """Say of an error of a connection that the server has ended."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise OSError(
+            "the process that grades has ended; what it printed, if "
+            "anything, is above"
+        ) from error
+
+
 class Sandbox:
     """A server that calls functions in processes of their own.
 
@@ -164,23 +176,23 @@ class Sandbox:
         Raises:
             OSError: If the server has ended.
         """
-        try:
-            with self._link(rehearsal) as link:
+        with _from_the_server():
+            link = self._link(rehearsal)
+        with link:
+            with _from_the_server():
                 order = (target, arguments, megabytes)
                 link.send((order, seconds, True))
-                while not link.poll(0.1):
-                    if not wanted():
-                        return Outcome(None, "was not wanted", "", 0)
+            # What this raises is not of the server.
+            while not link.poll(0.1):
+                if not wanted():
+                    return Outcome(None, "was not wanted", "", 0)
+            with _from_the_server():
                 outcome: Outcome = link.recv()
-            if rehearsal and not self._rehearsed:
+        if rehearsal and not self._rehearsed:
+            with _from_the_server():
                 self._rehearsal = rehearsal
                 self._rehearsed = self._connect()
                 self._rehearsed.send(((*rehearsal, 0), SECONDS, False))
-        except (EOFError, OSError) as error:
-            raise OSError(
-                "the process that grades has ended; what it printed, if "
-                "anything, is above"
-            ) from error
         return outcome
 
     def _connect(self) -> Connection:
