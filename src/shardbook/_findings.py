@@ -113,9 +113,10 @@ def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     sizes = dict(sharding.mesh.shape)
     found = []
     for entry in partitions(sharding.spec):
-        # What the compiler is to choose divides nothing yet.
+        if isinstance(entry, str):
+            entry = (entry,)
+        # What is left to the compiler divides nothing yet.
         names = entry if isinstance(entry, tuple) else ()
-        names = (entry,) if isinstance(entry, str) else names
         found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
     return (*found, *[()] * (ndim - len(found)))
 

@@ -61,6 +61,7 @@ def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
     if len(shown) > ROWS:
         shown = shown.rolled_up()
     if len(shown) > ROWS:
+        # A slice of the layout would count again what the other one has.
         largest = list(shown.by_size())
         shown = type(layout)(largest[: ROWS - 1])
         rest = type(layout)(largest[ROWS - 1 :])

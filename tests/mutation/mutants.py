@@ -78,11 +78,14 @@ def _put(new: ast.AST, old: ast.AST) -> None:
             value[:] = [new if each is old else each for each in value]
 
 
-def _inside(node: ast.AST, kinds: tuple[type, ...]) -> bool:
+def _around(node: ast.AST) -> Iterator[ast.AST]:
+    """Give what a node is in, from the inside out."""
     while node := getattr(node, "parent", None):
-        if isinstance(node, kinds):
-            return True
-    return False
+        yield node
+
+
+def _inside(node: ast.AST, kinds: tuple[type, ...]) -> bool:
+    return any(isinstance(each, kinds) for each in _around(node))
 
 
 def _name(node: ast.AST) -> str:
@@ -92,26 +95,26 @@ def _name(node: ast.AST) -> str:
 
 def _is_refused(node: ast.AST) -> bool:
     """Tell whether an error is required, which other values raise too."""
-    while node := getattr(node, "parent", None):
-        if isinstance(node, ast.With) and any(
-            _name(item.context_expr) == "raises" for item in node.items
-        ):
-            return True
-    return False
+    return any(
+        _name(item.context_expr) == "raises"
+        for each in _around(node)
+        if isinstance(each, ast.With)
+        for item in each.items
+    )
 
 
 def _may_differ(node: ast.AST) -> bool:
     """Tell whether a number is one of many that would do."""
-    while node := getattr(node, "parent", None):
-        match node:
+    for each in _around(node):
+        match each:
             case ast.keyword(arg=name) if name in EXACTNESS:
                 return True
             case ast.Call():
-                return _name(node) in EXAMPLES
+                return _name(each) in EXAMPLES
             case ast.Compare(ops=operators):
                 # The bound of an assertion.
                 equal = any(isinstance(op, EQUAL) for op in operators)
-                return not equal and _inside(node, (ast.Assert,))
+                return not equal and _inside(each, (ast.Assert,))
     return False
 
 
