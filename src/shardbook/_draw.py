@@ -18,6 +18,7 @@ from shardbook._layout import (
     devices_of,
     layout,
     slices_of,
+    values_of,
 )
 
 # Devices that hold the same slice of the array have the same color.
@@ -94,6 +95,7 @@ class _Placed:
             )
         self.leaf = leaf
         self.shard_shape = leaf.shard_shape
+        self.values = values_of(leaf.sharding)
         holders: dict[Slice, list[int]] = {}
         for device, part in slices_of(leaf.sharding, leaf.shape).items():
             holders.setdefault(part, []).append(device_id(device))
@@ -139,7 +141,10 @@ class _Placed:
                 f"{start}:{stop}" for start, stop in part.region
             )
             noun = "device" if len(part.devices) == 1 else "devices"
-            lines.append(f"  {noun} {_ranges(part.devices)}: [{where}]")
+            line = f"  {noun} {_ranges(part.devices)}: [{where}]"
+            if self.values > 1:
+                line += f", unreduced: {self.values} different values"
+            lines.append(line)
         return "\n".join(lines)
 
     def _rows_and_columns(self) -> tuple[list[int], list[int]]:
@@ -260,7 +265,9 @@ def _array_picture(array: _Placed) -> _Picture:
         x, y, width, height = box
         words = _ranges(part.devices)
         if 7.5 * len(words) > width:
-            words = f"×{len(part.devices)}" if len(part.devices) > 1 else ""
+            sign = "×" if array.values == 1 else "≠"
+            words = f"{sign}{len(part.devices)}"
+            words *= len(part.devices) > 1
         if len(array.parts) > NUMBERED:
             words = ""
         parts.append(_rect(box, part.color))
@@ -321,6 +328,9 @@ def _devices_picture(array: _Placed) -> _Picture:
                 if not numbered:
                     box = (x, y, side, side)
                 parts.append(_rect(box, part.color, part.color))
+                if numbered and array.values > 1:
+                    center = (box[0] + box[2] / 2, box[1] + box[3] / 2 + 4)
+                    parts.append(_text(*center, "≠", fill="#16181d"))
             if numbered:
                 whole = (0, 0, array.width, array.height)
                 parts.append(_rect(_scaled(whole, x + indent, y, side)))
@@ -388,6 +398,9 @@ def _figure(array: _Placed) -> str:
     leaf = array.leaf
     count = len(leaf.devices)
     where = f"each of {count} devices" if count > 1 else "one device"
+    unreduced = ""
+    if array.values > 1:
+        unreduced = "; unreduced (≠): devices of one color differ"
     return (
         f'<figure class="shardbook-drawing">'
         f'<div role="img" aria-label="{html.escape(array.describe())}">'
@@ -395,6 +408,7 @@ def _figure(array: _Placed) -> str:
         f"<figcaption><code>{html.escape(array.title())}</code>: "
         f"{leaf.shard_shape}, {leaf.bytes_per_device:,} bytes on {where}"
         f"{'; the numbers are devices' if count > 1 else ''}"
+        f"{unreduced}"
         "</figcaption></figure>"
     )
 
@@ -404,8 +418,9 @@ def draw(tree: Any) -> Drawing:
 
     On the left is the array with its slices, each with the devices that
     hold it. On the right is the mesh, each device with the slice it holds.
-    The same color is the same slice: devices of one color hold copies, or
-    the terms of one sum if the spec says ``unreduced``.
+    The same color is the same slice. Devices of one color hold copies,
+    unless the array is unreduced: they then hold different values, which
+    are still to be added up, and the drawing marks them with ≠.
 
     Args:
         tree: Whatever :func:`layout` takes: an array, a Module, a state.

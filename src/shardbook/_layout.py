@@ -4,13 +4,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -46,8 +40,7 @@ def device_id(device: Device) -> int:
     return device if isinstance(device, int) else device.id
 
 
-# Not frozen: it would take six times as long to make one.
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LeafLayout:
     """How one array is laid out.
 
@@ -88,6 +81,8 @@ class LeafLayout:
                 return "deleted" if self.deleted else "not on a device"
             case NamedSharding(spec=spec):
                 words = str(spec).replace(",)", ")")
+                # Sums are the usual kind, which jax 0.12 always names.
+                words = words.replace(", unreduced_kind=sum", "")
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
                 words = f"one device: {device_id(device)}"
@@ -201,6 +196,18 @@ def slices_of(
     return held
 
 
+def values_of(sharding: Sharding) -> int:
+    """Count the values that the devices hold of one slice.
+
+    One, unless the array is unreduced: devices along these mesh axes then
+    hold what has still to be added up.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return 1
+    sizes = sharding.mesh.shape
+    return math.prod(sizes[name] for name in sharding.spec.unreduced)
+
+
 def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
     """Give a layout of some leaves; an array that two of them are, once."""
     rolled = {pattern_of(leaf.path) for leaf in leaves if leaf.repeats > 1}
@@ -231,23 +238,8 @@ class TreeLayout(Sequence[LeafLayout]):
     in it is said below the table.
     """
 
-    def __init__(
-        self,
-        leaves: Iterable[LeafLayout],
-        paths: Sequence[str] | None = None,
-    ) -> None:
-        # Of many arrays that are alike, one stands for all in ``_alike``:
-        # ten thousand objects more would keep the garbage collector busy.
-        self._alike = tuple(leaves)
-        self._paths = paths or [leaf.path for leaf in self._alike]
-
-    @cached_property
-    def _leaves(self) -> tuple[LeafLayout, ...]:
-        return tuple(
-            # Never the one that _describe has cached.
-            leaf if path and leaf.path == path else replace(leaf, path=path)
-            for path, leaf in zip(self._paths, self._alike, strict=True)
-        )
+    def __init__(self, leaves: Iterable[LeafLayout]) -> None:
+        self._leaves = tuple(leaves)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -262,7 +254,7 @@ class TreeLayout(Sequence[LeafLayout]):
         return self._leaves[index]
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._leaves)
 
     @cached_property
     def bytes_on(self) -> dict[Device, int]:
@@ -342,24 +334,17 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
-        groups: defaultdict[Any, list[int]] = defaultdict(list)
-        # The last of each pattern, for the next is often the same object.
-        last: dict[str, tuple[LeafLayout | None, list[int]]] = {}
-        for index, leaf in enumerate(self._alike):
+        groups: defaultdict[Any, list[LeafLayout]] = defaultdict(list)
+        for leaf in self:
             # What is the same array as another is not taken together.
-            path = self._paths[index]
             alone = leaf.same_as is not None
-            pattern = path if alone else pattern_of(path)
-            before, group = last.get(pattern, (None, []))
-            if leaf is not before:
-                group = groups[pattern, _about(leaf)]
-                last[pattern] = leaf, group
-            group.append(index)
+            pattern = leaf.path if alone else pattern_of(leaf.path)
+            groups[pattern, _about(leaf)].append(leaf)
         return TreeLayout(
             replace(
-                self._alike[group[0]],
-                path=common_pattern(self._paths[index] for index in group),
-                repeats=sum(self._alike[index].repeats for index in group),
+                group[0],
+                path=common_pattern(leaf.path for leaf in group),
+                repeats=sum(leaf.repeats for leaf in group),
             )
             for group in groups.values()
         )
@@ -456,20 +441,9 @@ class TreeLayout(Sequence[LeafLayout]):
         return html_of(self)
 
 
-# As id() does, which jax 0.12 makes ten times slower by an audit hook.
-identity = object.__hash__
-
-
-# By type, for Flax takes long to say what is no Variable.
-@cache
-def _is_graph_type(kind: Any) -> bool:
-    return issubclass(kind, (nnx.Pytree, nnx.Variable))
-
-
 def is_graph_node(node: Any) -> bool:
     """Whether this is a Module, a Variable, or another node of flax.nnx."""
-    kind: Any = type(node)
-    return _is_graph_type(kind)
+    return isinstance(node, nnx.Pytree | nnx.Variable)
 
 
 def expand_modules(tree: Any) -> Any:
@@ -492,21 +466,11 @@ def expand_modules(tree: Any) -> Any:
 
 
 _VALUE = jax.tree_util.GetAttrKey("value")
-# The attribute of a key that has the name.
-_NAMES: dict[type, Callable[[Any], Any]] = {
-    jax.tree_util.DictKey: attrgetter("key"),
-    jax.tree_util.FlattenedIndexKey: attrgetter("key"),
-    jax.tree_util.GetAttrKey: attrgetter("name"),
-    jax.tree_util.SequenceKey: attrgetter("idx"),
-}
 
 
 def dotted(path: tuple[Any, ...]) -> str:
-    """Write a path as names, joined by dots.
-
-    As keystr(simple=True) does, in half the time.
-    """
-    return ".".join([str(_NAMES.get(type(k), str)(k)) for k in path])
+    """Write a path as names, joined by dots."""
+    return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
 def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -520,58 +484,21 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
-# By type, which takes half as long. That of a tracer is none of them.
-@cache
-def _is_array_type(kind: Any) -> bool:
-    return issubclass(kind, jax.Array)
-
-
-def _plain_leaves(
-    node: Any, path: str, prefix: str, found: list[tuple[str, Any]]
-) -> bool:
-    """Find the leaves of dicts, lists and tuples of arrays, with paths.
-
-    In the order of JAX, and in a third of the time. Returns whether there
-    is nothing else in the tree.
-    """
-    kind: Any = type(node)
-    if _is_array_type(kind) or kind is jax.ShapeDtypeStruct:
-        found.append((path, node))
-        return True
-    children: Iterable[tuple[Any, Any]]
-    if kind is dict and {*map(type, node)} in ({str}, {int}):
-        children = sorted(node.items())
-    elif kind is list or kind is tuple:
-        children = enumerate(node)
-    else:
-        return False
-    for name, child in children:
-        path = f"{prefix}{name}"
-        if not _plain_leaves(child, path, f"{path}.", found):
-            return False
-    return True
-
-
 def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     """Give the leaves of a tree, each with its path.
 
     Those of a Module or Variable that the tree has twice are given once.
     """
-    plain: list[tuple[str, Any]] = []
-    if _plain_leaves(tree, "", "", plain):
-        yield from plain
-        return
     # The nodes are kept, or another might get the id of one.
     seen: dict[int, Any] = {}
     modules: dict[Any, Any] = {}
 
     def is_leaf(path: Any, node: Any) -> bool:
-        kind: Any = type(node)
-        if not _is_graph_type(kind):
+        if not is_graph_node(node):
             return False
-        if issubclass(kind, nnx.Variable) or identity(node) in seen:
+        if isinstance(node, nnx.Variable) or id(node) in seen:
             return True
-        seen[identity(node)] = modules[path] = node
+        seen[id(node)] = modules[path] = node
         return False
 
     leaves = jax.tree_util.tree_leaves_with_path(
@@ -584,8 +511,7 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
         yield from named_leaves(expand_modules(tree))
         return
     for path, leaf in leaves:
-        kind: Any = type(leaf)
-        if not _is_graph_type(kind):
+        if not is_graph_node(leaf):
             short = strip_value(path)
             # In a Module it is an attribute like any other.
             if short is not path and not any(
@@ -593,8 +519,8 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
             ):
                 path = short
             yield dotted(path), leaf
-        elif (number := identity(leaf)) not in seen:
-            seen[number] = leaf
+        elif id(leaf) not in seen:
+            seen[id(leaf)] = leaf
             value = leaf.get_raw_value()
             for rest, array in jax.tree_util.tree_leaves_with_path(value):
                 if rest:
@@ -603,56 +529,47 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def _describe(
-    shape: tuple[int, ...],
-    dtype: Any,
-    sharding: Sharding | None,
-    deleted: bool,
-    committed: bool | None,
-) -> LeafLayout:
-    """Give what arrays have in common that differ in their path alone."""
-    # The type of an array outside of any mesh.
-    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
-        sharding = None
-    return LeafLayout(
-        path="",
-        shape=shape,
-        dtype=str(dtype),
-        itemsize=dtype.itemsize,
-        sharding=sharding,
-        shard_shape=sharding.shard_shape(shape) if sharding else None,
-        deleted=deleted,
-        committed=committed,
-    )
+def _shard_shape(sharding: Any, shape: tuple[int, ...]) -> Any:
+    return sharding.shard_shape(shape) if sharding else None
 
 
-def _without_path(name: str, leaf: Any) -> LeafLayout:
-    kind: Any = type(leaf)
-    if _is_array_type(kind):
-        deleted = leaf.is_deleted()
-        sharding = None if deleted else leaf.sharding
-        return _describe(
-            leaf.shape, leaf.dtype, sharding, deleted, leaf.committed
-        )
+def _leaf(path: str, leaf: Any) -> LeafLayout:
+    """Describe an array, a number, or what stands for an array."""
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError(
-            f"the array at {name!r} is being traced and is on no "
+            f"the array at {path!r} is being traced and is on no "
             "device yet; call layout() outside of jit, grad and vmap"
         )
-    if isinstance(leaf, (bool, int, float, complex)):
-        leaf = np.asarray(leaf)
-    try:
-        shape, dtype = tuple(leaf.shape), leaf.dtype
-    except AttributeError:
+    array: Any = (
+        np.asarray(leaf)
+        if isinstance(leaf, bool | int | float | complex)
+        else leaf
+    )
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "
-            f"the leaf at {name!r} is a {type(leaf).__name__}: {leaf!r}"
-        ) from None
+            f"the leaf at {path!r} is a {type(leaf).__name__}: {leaf!r}"
+        )
+    is_array = isinstance(array, jax.Array)
+    deleted = is_array and array.is_deleted()
+    shape = tuple(array.shape)
     try:
-        sharding = getattr(leaf, "sharding", None)
-        return _describe(shape, dtype, sharding, False, None)
+        sharding = None if deleted else getattr(array, "sharding", None)
+        # The type of an array outside of any mesh.
+        if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+            sharding = None
+        return LeafLayout(
+            path=path,
+            shape=shape,
+            dtype=str(array.dtype),
+            itemsize=array.dtype.itemsize,
+            sharding=sharding,
+            shard_shape=_shard_shape(sharding, shape),
+            deleted=deleted,
+            committed=array.committed if is_array else None,
+        )
     except (TypeError, ValueError) as error:
-        error.add_note(f"This is the array at {name!r}.")
+        error.add_note(f"This is the array at {path!r}.")
         raise
 
 
@@ -696,15 +613,12 @@ def layout(tree: Any) -> TreeLayout:
         8 devices                                                      1,024         8,192
     """  # noqa: E501
     first: dict[int, str] = {}
-    leaves, paths = [], []
+    leaves = []
     for path, leaf in named_leaves(tree):
-        about = _without_path(path, leaf)
+        about = _leaf(path, leaf)
         if about.committed is not None:
-            number = identity(leaf)
-            if number in first:
-                about = replace(about, same_as=first[number])
-            else:
-                first[number] = path
+            earlier = first.setdefault(id(leaf), path)
+            if earlier is not path:
+                about = replace(about, same_as=earlier)
         leaves.append(about)
-        paths.append(path)
-    return TreeLayout(leaves, paths)
+    return TreeLayout(leaves)

@@ -199,14 +199,34 @@ def test_an_abstract_mesh(array: jax.ShapeDtypeStruct) -> None:
 
 
 def test_a_sum_that_is_not_reduced() -> None:
-    """draw() shows the parts of a sum: each device holds a whole array."""
+    """draw() tells devices with terms of a sum from devices with copies."""
     mesh = jax.make_mesh((8,), ("model",), (AxisType.Explicit,))
     x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("model")))
     total = NamedSharding(mesh, P(unreduced={"model"}))
     with jax.set_mesh(mesh):
-        text = repr(draw(jnp.einsum("a,a->", x, x, out_sharding=total)))
+        drawing = draw(jnp.einsum("a,a->", x, x, out_sharding=total))
 
-    assert text.endswith("devices 0-7: []")
+    assert repr(drawing).endswith(
+        "devices 0-7: [], unreduced: 8 different values"
+    )
+    for picture in (drawing._repr_html_(), drawing.svg()):
+        assert picture.count(">≠<") == 8
+    whole = draw(jax.device_put(jnp.ones(()), NamedSharding(mesh, P())))
+    assert "≠" not in whole._repr_html_() + repr(whole)
+
+
+def test_a_sum_of_fewer_terms_than_devices() -> None:
+    """draw() says how many values the devices of one slice hold."""
+    mesh = AbstractMesh((2, 4), ("data", "model"), (AxisType.Explicit,) * 2)
+    spec = P("model", unreduced={"data"})
+    array = jax.ShapeDtypeStruct(
+        (8,), jnp.float32, sharding=NamedSharding(mesh, spec)
+    )
+    lines = repr(draw(array)).splitlines()
+
+    assert lines[1] == (
+        "  devices 0 4: [0:2], unreduced: 2 different values"
+    )
 
 
 def test_an_array_that_was_donated() -> None:

@@ -1,5 +1,6 @@
 """What layout() reports of trees and Modules."""
 
+import sys
 from collections import Counter
 from typing import Any
 
@@ -144,12 +145,25 @@ def test_an_unreduced_sum() -> None:
         seen = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
     (leaf,) = seen
 
-    assert leaf.spec.startswith("P(unreduced={'model'}")
+    assert leaf.spec == "P(unreduced={'model'})"
     assert leaf.bytes == 8 * 4
     assert "P(unreduced={'model'}" in repr(seen)
     reduced = layout(jax.device_put(jnp.ones(()), NamedSharding(mesh, P())))
     with pytest.raises(AssertionError, match="not reduced over model"):
         seen.expect(reduced)
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12),
+    reason="Python 3.11 limits how deep JAX itself flattens a tree",
+)
+def test_a_tree_that_is_nested_deep() -> None:
+    """layout() follows a tree as deep as JAX does."""
+    tree: Any = jnp.ones(3)
+    for _ in range(1500):
+        tree = [tree]
+
+    assert layout(tree)[0].path == ".".join("0" * 1500)
 
 
 def test_what_is_on_no_device() -> None:
