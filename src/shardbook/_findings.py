@@ -29,35 +29,66 @@ LARGE = 2**16
 SHARE = 1 / 20
 # An accelerator computes in tiles of so many columns.
 TILE = 128
+# How many arrays a finding names; of more, it says what is common to them.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in a layout that looks wrong.
+    """Something in a layout that looks wrong, for one array or for many.
 
     Attributes:
         rule: The name of the rule that found it.
-        path: The array.
-        bytes: What is at stake on one device: for ``replicated``,
-            ``other_axes`` and ``optimizer_state`` the difference from the
-            layout that was expected, for ``largest_axis`` and
-            ``one_device`` the bytes of the array.
+        paths: The arrays, those with the most bytes first. Layers that
+            repeat have one path, such as ``"layers.*.kernel"``.
+        arrays: How many arrays that is.
+        bytes: What is at stake on one device, for all of them together:
+            for ``replicated``, ``other_axes`` and ``optimizer_state`` the
+            difference from the layout that was expected, for
+            ``largest_axis`` and ``one_device`` the bytes of the arrays.
         why: What looks wrong, in words.
     """
 
     rule: str
-    path: str
+    paths: tuple[str, ...]
+    arrays: int
     bytes: int
     why: str
 
+    @property
+    def path(self) -> str:
+        """The path, or what the paths have in common around a ``*``.
+
+        As a pattern for ``select``, it may match other arrays too.
+        """
+        first, *others = (path.split(".") for path in self.paths)
+        start = _common([first, *others])
+        end = _common([names[start:][::-1] for names in (first, *others)])
+        if not others:
+            return ".".join(first)
+        return ".".join([*first[:start], "*", *first[len(first) - end :]])
+
     def __str__(self) -> str:
-        return (
-            f"{self.path}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
-        )
+        where = ", ".join(self.paths)
+        if len(self.paths) > _NAMED:
+            where = f"{self.arrays} arrays at {self.path}"
+        return f"{where}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
 
 
 Leaves = Sequence["LeafLayout"]
-Rule = Callable[[Leaves], Iterator[Finding]]
+# An array, the bytes at stake, and what looks wrong in words that are the
+# same for arrays alike.
+Found = tuple["LeafLayout", int, str]
+Rule = Callable[[Leaves], Iterator[Found]]
+
+
+def _common(names: Sequence[Sequence[str]]) -> int:
+    """Count the names that all begin with."""
+    columns = enumerate(zip(*names, strict=False))
+    return next(
+        (at for at, column in columns if len(set(column)) > 1),
+        min(map(len, names)),
+    )
 
 
 def find(
@@ -71,19 +102,33 @@ def find(
             f"Unknown rule {sorted(unknown)[0]!r}. The rules are: "
             f"{', '.join(RULES)}"
         )
-    found = [
-        finding
-        for name, rule in RULES.items()
-        if name not in ignore
-        for finding in rule(leaves)
-    ]
+    alike: dict[tuple[str, str], list[tuple[LeafLayout, int]]]
+    alike = defaultdict(list)
+    for name, rule in RULES.items():
+        for leaf, size, why in rule(leaves) if name not in ignore else ():
+            alike[name, why].append((leaf, size))
     # Of the state of an optimizer, the rule about it says more.
-    told = {each.path for each in found if each.rule == "optimizer_state"}
-    found = [
-        each
-        for each in found
-        if each.rule != "replicated" or each.path not in told
-    ]
+    told = {
+        leaf.path
+        for (name, _), arrays in alike.items()
+        for leaf, _ in arrays
+        if name == "optimizer_state"
+    }
+    found = []
+    for (name, why), arrays in alike.items():
+        if name == "replicated":
+            arrays = [each for each in arrays if each[0].path not in told]
+        arrays.sort(key=lambda each: -each[1])
+        if arrays:
+            found.append(
+                Finding(
+                    name,
+                    tuple(leaf.path for leaf, _ in arrays),
+                    sum(leaf.repeats for leaf, _ in arrays),
+                    sum(size for _, size in arrays),
+                    why,
+                )
+            )
     return tuple(sorted(found, key=lambda finding: -finding.bytes))
 
 
@@ -174,7 +219,7 @@ def _on_meshes(leaves: Leaves) -> list["LeafLayout"]:
     return [x for x in leaves if isinstance(x.sharding, NamedSharding)]
 
 
-def replicated(leaves: Leaves) -> Iterator[Finding]:
+def replicated(leaves: Leaves) -> Iterator[Found]:
     """Find large arrays that are replicated, where others are sharded.
 
     The others have the same name at the end of their path, such as
@@ -210,16 +255,15 @@ def replicated(leaves: Leaves) -> Iterator[Finding]:
             noun, verb = (
                 ("other", "is") if count == 1 else ("others", "are")
             )
-            yield Finding(
-                "replicated",
-                leaf.path,
+            yield (
+                leaf,
                 size - size // most,
                 f"replicated, while {count} {noun}{named} {verb} sharded, "
                 f"up to {most} ways",
             )
 
 
-def other_axes(leaves: Leaves) -> Iterator[Finding]:
+def other_axes(leaves: Leaves) -> Iterator[Found]:
     """Find arrays that are sharded otherwise than in most other layers."""
     layers: dict[tuple[str, tuple[int, ...]], list[LeafLayout]]
     layers = defaultdict(list)
@@ -238,9 +282,8 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
         for leaf in alike:
             # What is replicated alone, the rule of that name tells.
             if axes_of(leaf) != usual and _parts(leaf) > 1:
-                yield Finding(
-                    "other_axes",
-                    leaf.path,
+                yield (
+                    leaf,
                     leaf.repeats
                     * abs(leaf.bytes_per_device - model.bytes_per_device),
                     f"{leaf.spec}, while {count} of {counts.total()} at "
@@ -248,7 +291,7 @@ def other_axes(leaves: Leaves) -> Iterator[Finding]:
                 )
 
 
-def largest_axis(leaves: Leaves) -> Iterator[Finding]:
+def largest_axis(leaves: Leaves) -> Iterator[Found]:
     """Find matrices whose smaller axis alone is sharded, into thin parts.
 
     Of two axes, where the larger is at least four times the other and
@@ -268,9 +311,8 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
             and leaf.shape[small] // parts < TILE
             and leaf.shape[large] % parts == 0
         ):
-            yield Finding(
-                "largest_axis",
-                leaf.path,
+            yield (
+                leaf,
                 _size(leaf),
                 f"{leaf.spec} leaves {leaf.shape[small] // parts} of the "
                 f"axis of {leaf.shape[small]:,} on a device, and the one "
@@ -278,7 +320,7 @@ def largest_axis(leaves: Leaves) -> Iterator[Finding]:
             )
 
 
-def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
+def optimizer_state(leaves: Leaves) -> Iterator[Found]:
     """Find optimizer state that is laid out otherwise than its parameter.
 
     Below "opt_state", the longest end of a path that also ends the path of
@@ -302,12 +344,12 @@ def optimizer_state(leaves: Leaves) -> Iterator[Finding]:
         params = next(filter(None, found), [])
         if params and _place(leaf) not in map(_place, params):
             param = params[0]
-            yield Finding(
-                "optimizer_state",
-                leaf.path,
+            yield (
+                leaf,
                 leaf.repeats
                 * abs(leaf.bytes_per_device - param.bytes_per_device),
-                f"{leaf.spec}, while {param.path} is {param.spec}",
+                f"{leaf.spec}, while the parameter of that name is "
+                f"{param.spec}",
             )
 
 
@@ -315,7 +357,7 @@ def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
     return axes_of(leaf), leaf.devices
 
 
-def one_device(leaves: Leaves) -> Iterator[Finding]:
+def one_device(leaves: Leaves) -> Iterator[Found]:
     """Find arrays on one device, while others are on a mesh of several."""
     sizes = [
         leaf.sharding.mesh.size
@@ -328,10 +370,9 @@ def one_device(leaves: Leaves) -> Iterator[Finding]:
         if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
             # As jit takes them, abstract arrays are committed.
             is_free = leaf.committed is False
-            what = "has to copy it" if is_free else "raises an error"
-            yield Finding(
-                "one_device",
-                leaf.path,
+            what = "has to copy first" if is_free else "raises an error"
+            yield (
+                leaf,
                 _size(leaf),
                 f"on one device, while others are on {max(sizes)}: a call "
                 f"with both {what}",

@@ -53,7 +53,11 @@ def model(**other: Any) -> dict[str, Any]:
 
 def found(tree: Any) -> dict[str, tuple[str, int]]:
     """Give what layout finds, by path."""
-    return {f.path: (f.rule, f.bytes) for f in layout(tree).findings()}
+    return {
+        path: (f.rule, f.bytes)
+        for f in layout(tree).findings()
+        for path in f.paths
+    }
 
 
 def test_nothing_is_wrong_with_a_good_model() -> None:
@@ -195,13 +199,32 @@ def test_optimizer_state_that_is_replicated() -> None:
     assert "while 1 other named 'kernel' is sharded" in finding.why
 
 
+def test_one_finding_for_arrays_alike() -> None:
+    """Arrays that are wrong in one way are one finding, however named."""
+    moments = {f"w{i}": {"kernel": jnp.ones((8, i + 1))} for i in range(80)}
+    tree = {
+        "opt": {"mu": moments, "nu": moments | {"late": jnp.ones(4)}},
+        "model": array((8, 8), COLUMNS),
+    }
+    seen = layout(tree)
+    (finding,) = seen.findings()
+
+    assert [finding.rule, finding.path] == ["one_device", "opt.*"]
+    assert finding.arrays == 161
+    assert finding.bytes == sum(leaf.bytes for leaf in seen[1:])
+    assert str(finding).startswith("161 arrays at opt.*: on one device")
+    assert "more" not in repr(seen).partition("Looks wrong")[2]
+    few = {**tree, "opt": {"a": jnp.ones(3), "b": jnp.ones(5)}}
+    assert "\nopt.b, opt.a: on one device" in repr(layout(few))
+
+
 def test_one_device_among_many() -> None:
     """An array on one device beside a mesh is copied, or an error."""
     tree = {"a": array((8, 8), COLUMNS), "b": jnp.ones(3)}
 
     assert found(tree) == {"b": ("one_device", 12)}
     assert found({"b": jnp.ones(3)}) == {}
-    assert "a call with both has to copy it" in repr(layout(tree))
+    assert "a call with both has to copy first" in repr(layout(tree))
     tree["b"] = jax.device_put(tree["b"], jax.devices()[0])
     assert "a call with both raises an error" in repr(layout(tree))
     tree["b"] = jax.ShapeDtypeStruct(
