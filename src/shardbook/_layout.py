@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,6 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from flax import nnx
 from jax.sharding import AbstractMesh, NamedSharding, Sharding
 
 from shardbook._findings import (
@@ -443,7 +443,9 @@ class TreeLayout(Sequence[LeafLayout]):
 
 def is_graph_node(node: Any) -> bool:
     """Whether this is a Module, a Variable, or another node of flax.nnx."""
-    return isinstance(node, nnx.Pytree | nnx.Variable)
+    # Where flax was not imported, nothing is one.
+    nnx: Any = sys.modules.get("flax.nnx")
+    return bool(nnx) and isinstance(node, nnx.Pytree | nnx.Variable)
 
 
 def expand_modules(tree: Any) -> Any:
@@ -454,6 +456,8 @@ def expand_modules(tree: Any) -> Any:
     nodes, treedef = jax.tree.flatten(tree, is_leaf=is_graph_node)
     if not any(map(is_graph_node, nodes)):
         return tree
+    from flax import nnx
+
     states = nnx.state([node for node in nodes if is_graph_node(node)])
     places = count()
     return jax.tree.unflatten(
@@ -496,6 +500,8 @@ def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     def is_leaf(path: Any, node: Any) -> bool:
         if not is_graph_node(node):
             return False
+        from flax import nnx
+
         if isinstance(node, nnx.Variable) or id(node) in seen:
             return True
         seen[id(node)] = modules[path] = node
