@@ -15,6 +15,8 @@ FOLDERS = (
 )
 # What a section of the guide to errors is called in a verdict.
 GUIDE = "the guide Reading an error: "
+# Code in Markdown: a message that has backticks is between two of them.
+CODE = re.compile(r"(?<!`)(`+)(?!`) ?(.+?) ?(?<!`)\1(?!`)")
 HINT = re.compile(
     r"^:::\{admonition\} (.*)\n(?::\w.*\n)*\n*((?s:.*?))\n:::$", re.M
 )
@@ -50,13 +52,26 @@ def statement(name: str) -> str:
     return _readable(text)
 
 
-def explained(error: str) -> str:
-    """Return the guide's section on an error, or ``""``.
+def messages() -> dict[str, str]:
+    """Return what never varies of each error, and its section's title.
 
-    Its headings in backticks are what never varies of a message.
+    A section of the guide to errors has these words as code: in its
+    heading, and in its lines that begin with "Also:" or "Formerly:".
     """
-    headings = re.findall(r"^### `(.+)`$", _page("errors"), re.M)
-    return next((GUIDE + words for words in headings if words in error), "")
+    found = {}
+    for section in re.split("^### ", _page("errors"), flags=re.M)[1:]:
+        lines = re.findall(r"\A.*|^(?:Also|Formerly): .*", section, re.M)
+        title = CODE.sub(r"\2", lines[0])
+        for _, words in CODE.findall("\n".join(lines)):
+            found[words] = title
+    return found
+
+
+def explained(error: str) -> str:
+    """Return the guide's section on an error, or ``""``."""
+    found = messages().items()
+    titles = (title for words, title in found if words in error)
+    return next((GUIDE + title for title in titles), "")
 
 
 def _readable(text: str) -> str:

@@ -16,6 +16,7 @@ from shardbook_site import (
     pages,
     prediction,
     problems,
+    search,
 )
 
 # Where the theme's links lead to a repository, an editor and issues.
@@ -58,4 +59,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     links.setup(app)
     downloads.setup(app)
     pages.setup(app)
+    search.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
