@@ -35,7 +35,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 
 # The inventories are kept here, so that a build needs no network and
-# gives the same result each day. CONTRIBUTING.md says how to add a name.
+# gives the same result each day; src/shardbook_site/README.md says more.
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", "_inv/python.inv"),
     "jax": ("https://docs.jax.dev/en/latest", "_inv/jax.inv"),

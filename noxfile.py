@@ -147,28 +147,49 @@ def new(session: nox.Session) -> None:
 
 @nox.session
 def problem(session: nox.Session) -> None:
-    """Check one problem, and say what to write next: "-- NAME"."""
+    """Check one problem, cheap things first: "-- NAME [--from STAGE]"."""
     files = sorted(Path("src/shardbook/problems").glob("[a-z]*.py"))
     names = [file.stem for file in files]
-    name = " ".join(session.posargs)
+    pytest = ("python", "-m", "pytest", "-qx", "--no-showlocals", "--tb")
+    shape = "tests/site/test_shape.py"
+    attempts = "tests/grading/test_attempts.py"
+    parser = argparse.ArgumentParser(prog="nox -s problem --")
+    parser.add_argument("name", metavar="NAME")
+    stages = ("files", "page", "tests", "attempts", "site")
+    parser.add_argument("--from", dest="first", choices=stages)
+    options = parser.parse_args(session.posargs)
+    name = options.name
     if name not in names:
         session.error(
             f"Unknown problem {name!r}. Choose one of: {', '.join(names)}. "
             "To begin another: nox -s new -- NAME"
         )
     install(session, "tests")
-    first = ("python", "-m", "pytest", "-qx", "--no-showlocals")
-    for devices in ("8", "1", "2"):
-        file = f"tests/problems/test_{name}.py"
-        session.run(*first, "--tb", "short", "--devices", devices, file)
-    for devices in ("8", "2"):
-        file = "tests/grading/test_attempts.py"
-        session.run(
-            *first, "--tb", "line", "--devices", devices, "-k", name, file
-        )
-    file = "tests/site/test_shape.py"
-    session.run(*first, "--tb", "short", "-k", name, file)
-    session.run("python", "tests/site/one_page.py", name)
+    test = (*pytest, "short", f"tests/problems/test_{name}.py")
+    grade = (*pytest, "line", "-k", name, attempts)
+    commands = {
+        "files": [(*pytest, "short", "-k", name, shape)],
+        "page": [("python", "-m", "shardbook_site.run_page", name)],
+        "tests": [(*test, "--devices", count) for count in ("8", "1", "2")],
+        "attempts": [(*grade, "--devices", count) for count in ("8", "2")],
+        "site": [("python", "tests/site/one_page.py", name)],
+    }
+    for stage in stages[stages.index(options.first or "files") :]:
+        session.log(f"Stage {stage}; to begin here: --from {stage}")
+        for command in commands[stage]:
+            session.run(*command)
+    session.log(
+        f"Nothing is missing. By hand: move {name} to its place in the "
+        "map, read its page in a browser (nox -s docs -- --serve), run "
+        f"nox -P 3.11 -s problem -- {name}, and then nox"
+    )
+
+
+@nox.session
+def page(session: nox.Session) -> None:
+    """Run the cells of one page in seconds, without the site: "-- NAME"."""
+    install(session, "docs")
+    session.run("python", "-m", "shardbook_site.run_page", *session.posargs)
 
 
 @nox.session

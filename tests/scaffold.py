@@ -76,7 +76,7 @@ raise NotImplementedError(
 )
 '''
 EDITS = """\
-# CONTRIBUTING.md says what an entry means. Write at least:
+# tests/attempts/README.md says what an entry means. Write at least:
 # [wrong.values.ATTEMPT]
 # why = "SAY WHAT THE READER DID."
 # edits = [["TEXT OF THE SOLUTION, FOUND ONCE", "WHAT THE READER WROTE"]]

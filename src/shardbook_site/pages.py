@@ -1,15 +1,11 @@
 """Go once over the finished HTML: STEPS has what is done, in its order."""
 
 import re
-from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 
-import tinycss2
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from tinycss2 import ast
 
 LOGGER = logging.getLogger(__name__)
 Pages = dict[Path, str]  # the HTML of each page, by its file
@@ -55,13 +51,15 @@ STYLESHEET = re.compile(
     r'<link\b(?=[^>]*rel="stylesheet")[^>]*'
     r'href="(?P<static>[^"]*?_static/)(?P<name>[^"?]+)[^>]*>\s*'
 )
-SCRIPT = re.compile(r'<script\b[^>]*src="[^"]*?_static/([^"?]+)')
-# Letters of the theme's icon font, as they are or by their numbers.
+# The book is set in the fonts that the reader's system has, and icons.css
+# draws the icons: the theme's fonts and the letters of its icon font, as
+# they are or by their numbers, go.
+FONT = re.compile(r"@font-face\s*\{[^}]*\}")
 ICON = re.compile(r"[\ue000-\uf8ff]|\\[ef][0-9a-f]{3}\b", re.IGNORECASE)
 
 
 def link_one_stylesheet(static: Path, pages: Pages) -> None:
-    """Replace all style sheets by one, with the rules that may apply."""
+    """Replace all style sheets by one, which loads no font."""
     sheets = dict.fromkeys(
         static / found["name"]
         for text in pages.values()
@@ -70,21 +68,7 @@ def link_one_stylesheet(static: Path, pages: Pages) -> None:
     if not sheets:
         LOGGER.warning("no page has a style sheet like %r", STYLESHEET)
         return
-    scripts = {
-        static / name
-        for text in pages.values()
-        for name in SCRIPT.findall(text)
-    }
-    names = {
-        name
-        for text in (*pages.values(), *map(read, scripts))
-        for name in re.findall(r"[\w-]+", text)
-    }
-    # Icons are drawn by icons.css, so the letters of their font go.
-    rules = tinycss2.parse_stylesheet(
-        ICON.sub("", "".join(map(read, sheets)))
-    )
-    style = "".join(used(rules, names))
+    style = ICON.sub("", FONT.sub("", "\n".join(map(read, sheets))))
     (static / "book.css").write_text(style, "utf-8")
     digest = sha256(style.encode()).hexdigest()[:8]
     for path, text in pages.items():
@@ -99,48 +83,6 @@ def link_one_stylesheet(static: Path, pages: Pages) -> None:
 def read(path: Path) -> str:
     """Read a file of the site."""
     return path.read_text("utf-8")
-
-
-def used(rules: Iterable[ast.Node], names: set[str]) -> Iterator[str]:
-    """Yield the text of each rule that may apply, by the words of the book.
-
-    Each class and id that a rule asks for must be a word somewhere in the
-    pages and scripts. What stands in brackets, as in ``:not()``, may be
-    what an element lacks.
-    """
-    for rule in rules:
-        match rule:
-            case ast.Comment():
-                # A license.
-                if rule.value.startswith("!"):
-                    yield rule.serialize()
-            case ast.AtRule(lower_at_keyword="charset" | "font-face"):
-                # The book is set in the fonts that the reader's system has.
-                continue
-            case ast.AtRule(
-                lower_at_keyword="media" | "supports", content=[*content]
-            ):
-                inner = tinycss2.parse_rule_list(content)
-                if text := "".join(used(inner, names)):
-                    head = tinycss2.serialize(rule.prelude)
-                    yield f"@{rule.at_keyword}{head}{{{text}}}"
-            case ast.QualifiedRule():
-                if any(map(names.issuperset, asked_for(rule.prelude))):
-                    yield rule.serialize()
-            case _:
-                yield rule.serialize()
-
-
-def asked_for(prelude: list[ast.Node]) -> Iterator[set[str]]:
-    """Yield the classes and ids that each selector of a rule asks for."""
-    names: set[str] = set()
-    for before, token in pairwise([None, *prelude]):
-        if token == ",":
-            yield names
-            names = set()
-        elif token.type == "hash" or before == ".":
-            names.add(token.value)
-    yield names
 
 
 STEPS = (fix_accessibility, link_one_stylesheet)

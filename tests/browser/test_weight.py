@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-KIB, REQUESTS = 150, 20
+KIB, REQUESTS = 170, 20
 SEARCH = {
     "language_data.js",
     "search.js",

@@ -8,6 +8,7 @@ another way; the first line of a wrong one is a comment with its status and
 its check.
 """
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -106,7 +107,7 @@ def edited(text: str, edits: list[list[str]], attempt: str) -> str:
 
     Raises:
         ValueError: If an old text is not there exactly once, or overlaps
-            with another.
+            with another, or if the edited program does not parse.
     """
     new = dict(edits)
     for old in new:
@@ -120,6 +121,16 @@ def edited(text: str, edits: list[list[str]], attempt: str) -> str:
     result, count = re.subn(olds, lambda found: new[found[0]], text)
     if count != len(new):
         raise ValueError(f"{attempt}: the texts of two edits overlap")
+    try:
+        ast.parse(result)
+    except SyntaxError as error:
+        line = (error.text or "").rstrip()
+        raise ValueError(
+            f"{attempt}: after the edits, the program does not parse: "
+            f"{error.msg}, in its line {error.lineno}:\n{line}\n"
+            "In TOML, '...' keeps \\n as two characters, and \"...\" makes "
+            "it a new line"
+        ) from None
     return result
 
 

@@ -20,3 +20,11 @@ def test_the_texts_of_two_edits_must_not_overlap() -> None:
     """An error says so, for only one of the edits could be made."""
     with pytest.raises(ValueError, match="overlap"):
         edited("x - y", [["x -", "x +"], ["- y", "- z"]], "overlapping")
+
+
+def test_an_edited_program_must_parse() -> None:
+    """An error shows the line that does not parse, before any grading."""
+    with pytest.raises(
+        ValueError, match=r"parse: .* line 1:\nx = \(\nIn TOML"
+    ):
+        edited("x = y\nz", [["y", "("]], "broken")

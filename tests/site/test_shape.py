@@ -75,6 +75,18 @@ def test_no_problem_is_off_the_map(place: str) -> None:
     )
 
 
+def test_nothing_is_left_of_a_problem_that_is_gone() -> None:
+    """Attempts and benchmarks are of problems that exist."""
+    attempts = {path.name for path in (ROOT / "tests/attempts").glob("*/")}
+    figures = (ROOT / "benchmarks/last_run.txt").read_text("utf-8")
+    measured = set(
+        re.findall(r"^([a-z]\w+) +[\d.]+ +[\d.]+", figures, re.M)
+    )
+
+    assert attempts == set(NAMES), "rename or remove folders of attempts"
+    assert measured <= set(NAMES), "rename or remove rows in the figures"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_the_same_headings(name: str) -> None:
     """A page has the headings of all pages, in their order."""
