@@ -34,10 +34,15 @@ except ModuleNotFoundError:
     {}"""
 
 
-def name_languages(app: Sphinx, tree: nodes.document, name: str) -> None:
-    """Call each language in the Markdown by the name that all know."""
+def prepare(app: Sphinx, tree: nodes.document, name: str) -> None:
+    """Give the Markdown builder languages and links that it can write."""
     if app.builder.format != "markdown":
         return
+    # It takes what MyST leaves of a link within the page for a link to
+    # another site, and would write no address.
+    for reference in tree.findall(nodes.reference):
+        if "refid" in reference:
+            reference["internal"] = True
     for block in tree.findall(nodes.literal_block):
         language = block.get("language", "text")
         block["language"] = LANGUAGES.get(language, language)
@@ -167,6 +172,6 @@ def setup(app: Sphinx) -> None:
     for node in (nodes.abbreviation, nodes.meta):
         nothing = (write_nothing, write_nothing)
         app.add_node(node, override=True, markdown=nothing)
-    app.connect("doctree-resolved", name_languages)
+    app.connect("doctree-resolved", prepare)
     app.connect("build-finished", write_notebooks)
     app.connect("build-finished", write_lists)

@@ -131,7 +131,10 @@ def test_markdown_and_notebook_say_what_the_page_says(
     nbformat.validate(notebook)
     texts = [c.source for c in notebook.cells if c.cell_type != "code"]
     words = "\n".join(texts)
+    prose = re.sub(r"(?ms)^(```+).*?^\1$|`[^`\n]*`", "code", twin)
+    links = re.findall(r"\[[^]]*\]\(([^)]*)\)", prose)
 
+    assert all(links)
     assert "```text\njax " in twin
     for code in cells(html, executed):
         assert f"```python\n{code}\n```" in twin
