@@ -43,3 +43,14 @@ def test_what_people_type(page: Page, words: str, page_found: str) -> None:
     found = page.locator(f"#search-results li a[href*='{page_found}']")
 
     expect(found.first).to_be_visible()
+
+
+def test_a_result_shows_the_text_of_its_page(page: Page) -> None:
+    """Not the buttons above the text, nor the contents."""
+    page.goto("search.html?q=out+of+memory")
+    texts = page.locator("#search-results p.context")
+    expect(texts.nth(5)).to_be_visible()
+
+    for text in texts.all_text_contents():
+        assert "Notebook, executed" not in text
+        assert not text.strip(" .\n").startswith("Contents")
