@@ -27,6 +27,16 @@ LINK = re.compile(
     r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
 )
 KERNEL = {"name": "python3", "display_name": "Python 3"}
+# The first cells of a starter: the way back, and devices to try things on.
+PAGE = """\
+[The page of this problem]({0}.md) has hints and the solution: `shardbook \
+open {0}`."""
+DEVICES = """\
+import jax
+
+# Eight CPU devices to experiment on; before JAX is used for the first time.
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 8)"""
 INSTALL = """\
 try:
     import shardbook
@@ -70,7 +80,10 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
             write(target, rewritten(cells, text, name), install)
         if name in PAGES:
             starter = target.with_stem(f"{target.stem}-starter")
-            write(starter, starter_cells(text, PAGES[name]), install)
+            page = linked(
+                PAGE.format(PAGES[name]), app.config.html_baseurl, name
+            )
+            write(starter, starter_cells(text, PAGES[name], page), install)
 
 
 def linked(text: str, base: str, name: str) -> str:
@@ -125,13 +138,14 @@ def rewritten(
     return [*new, v4.new_markdown_cell(twin.strip())]
 
 
-def starter_cells(twin: str, name: str) -> list[NotebookNode]:
+def starter_cells(twin: str, name: str, page: str) -> list[NotebookNode]:
     """Make the cells of the problem, the starter and the check."""
     title, *_ = twin.lstrip().partition("\n")
     _, _, rest = twin.partition("\n## Problem\n")
     task, *_ = rest.partition("\n## ")
     return [
-        v4.new_markdown_cell(f"{title}\n{task}".strip()),
+        v4.new_markdown_cell(f"{title}\n\n{page}\n\n{task.strip()}"),
+        v4.new_code_cell(DEVICES),
         v4.new_code_cell(attempt_files.starter(name).strip()),
         v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
     ]
