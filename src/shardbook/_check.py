@@ -60,6 +60,9 @@ def check(
 ) -> Verdict:
     """Grade a function that you have defined, in a process of its own.
 
+    It writes no file, so ``shardbook list`` does not count the problem as
+    solved; ``shardbook check FILE`` does.
+
     Args:
         function: Your attempt. It has the name of the problem, such as
             ``state_zero_kernel``.

@@ -184,6 +184,10 @@ def _listing() -> Text:
         text.append(f"{number:2} {name}", "bold")
         text.append(f"  {state}".rstrip(), "green")
         text.append(f"\n   {about['title']} ({about['difficulty']})\n")
+    text.append(
+        "What is solved is noted in attempts/ of this folder, but "
+        "shardbook.check, in a notebook, notes nothing.\n"
+    )
     if left := len(attempt_files.unsolved()):
         text.append(f"Solved: {len(NAMES) - left} of {len(NAMES)}. ")
     return text.append(_next())

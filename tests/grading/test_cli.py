@@ -89,6 +89,7 @@ def test_problems_are_listed_and_solutions_shown(
 
     assert places == sorted(places)
     assert "(medium)" in lines
+    assert "shardbook.check, in a notebook, notes nothing" in lines
     assert f"Solved: 0 of {len(NAMES)}." in lines
     assert f"{NAME}  solved, then edited" in some
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
@@ -219,7 +220,10 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
         for each in json.loads(result.stdout)
     ]
 
-    assert found == [(NAME, "mine.py", "wrong"), (NAME, "other.py", "right")]
+    assert found == [
+        (NAME, "mine.py", "wrong"),
+        (NAME, "other.py", "right"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ KNOWN = {
     "READTHEDOCS_GIT_CLONE_URL": "https://github.com/me/book.git",
     "SHARDBOOK_NOTEBOOKS_BRANCH": "notebooks",
 }
-PAGE = GOOD + """
+PAGE = (
+    GOOD
+    + """
 A [link](reference/leaf.md).
 A [section](#more).
 
@@ -26,6 +28,7 @@ A [section](#more).
 ```{install}
 ```
 """
+)
 INSTALL = "pip install git+https://github.com/me/book"
 
 
