@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nox
+from nox.command import CommandFailed
 from packaging.specifiers import SpecifierSet
 
 nox.needs_version = ">=2025.2.9"
@@ -89,8 +90,13 @@ def build(session: nox.Session, target: Path) -> None:
         shutil.rmtree(draft)
     doctrees = str(draft / "doctrees")
     sphinx = ("python", "-m", "sphinx", *SPHINX, "-W", "-d", doctrees)
-    # If this fails, its messages lead to reports in the draft.
-    session.run(*sphinx, "-b", "html", "docs", str(draft / "html"))
+    try:
+        session.run(*sphinx, "-b", "html", "docs", str(draft / "html"))
+    except CommandFailed:
+        session.error(
+            "There is no new book: the warnings above say why. What there "
+            f"is of it, with reports on cells that failed: {draft}/html"
+        )
     # From what was read just now: no cell runs again.
     markdown = (*sphinx, "-b", "markdown", "docs", str(draft / "html"))
     session.run(*markdown, silent=True)

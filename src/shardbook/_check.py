@@ -61,7 +61,7 @@ def check(
     """Grade a function that you have defined, in a process of its own.
 
     It writes no file, so ``shardbook list`` does not count the problem as
-    solved; ``shardbook check FILE`` does.
+    solved.
 
     Args:
         function: Your attempt. It has the name of the problem, such as
