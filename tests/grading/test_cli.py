@@ -381,7 +381,7 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
         text=True,
         start_new_session=True,
     )
-    while not note.exists():
+    while not note.exists() or not note.read_text():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     children = psutil.Process(process.pid).children(recursive=True)
