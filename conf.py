@@ -25,7 +25,9 @@ templates_path = ["docs/_templates"]
 # Pages are executed each time. "cache" keys on the cells of a page alone,
 # so it would show new code from src/ above old output.
 nb_execution_mode = "force"
-nb_execution_timeout = 60
+# In seconds. What takes one of them on an idle machine may take a minute on
+# a busy one; only a cell that hangs is to be ended.
+nb_execution_timeout = 600
 nb_execution_show_tb = True
 # The reference describes; it has nothing to run.
 execution_exempt = "reference/*"

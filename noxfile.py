@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nox
+from nox.command import CommandFailed
 from packaging.specifiers import SpecifierSet
 
 nox.needs_version = ">=2025.2.9"
@@ -81,24 +82,28 @@ def build(session: nox.Session, target: Path) -> None:
     """Write the book to a folder, if every cell in it holds."""
     if target.exists() and not (target / ".buildinfo").exists():
         session.error(f"{target} exists, and was not made by this command")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Nothing is taken over from another build: a page whose text is
-    # unchanged must run again, for the code that it imports may differ.
-    with TemporaryDirectory(
-        dir=target.parent,
-        prefix=f".{target.name}-",
-        ignore_cleanup_errors=True,
-    ) as folder:
-        draft = Path(folder, "html")
-        doctrees = f"{folder}/doctrees"
-        sphinx = ("python", "-m", "sphinx", *SPHINX, "-W", "-d", doctrees)
-        session.run(*sphinx, "-b", "html", "docs", str(draft))
-        # From what was read just now: no cell runs again.
-        markdown = (*sphinx, "-b", "markdown", "docs", str(draft))
-        session.run(*markdown, silent=True)
-        if target.exists():
-            shutil.rmtree(target)
-        draft.rename(target)
+    # Beside the book, which stays until there is another one. Nothing is
+    # taken over from an earlier draft: a page whose text is unchanged must
+    # run again, for the code that it imports may differ.
+    draft = target.with_name(f".{target.name}-draft")
+    if draft.exists():
+        shutil.rmtree(draft)
+    doctrees = str(draft / "doctrees")
+    sphinx = ("python", "-m", "sphinx", *SPHINX, "-W", "-d", doctrees)
+    try:
+        session.run(*sphinx, "-b", "html", "docs", str(draft / "html"))
+    except CommandFailed:
+        session.error(
+            "There is no new book: the warnings above say why. What there "
+            f"is of it, with reports on cells that failed: {draft}/html"
+        )
+    # From what was read just now: no cell runs again.
+    markdown = (*sphinx, "-b", "markdown", "docs", str(draft / "html"))
+    session.run(*markdown, silent=True)
+    if target.exists():
+        shutil.rmtree(target)
+    (draft / "html").rename(target)
+    shutil.rmtree(draft)
     session.log(f"Open {target / 'index.html'}")
 
 

@@ -1,5 +1,6 @@
-// A pasted message leads to its section of the guide to errors.
+// The search of this book: on Sphinx's own, with two changes.
 {
+  // A pasted message leads to its section of the guide to errors.
   const messages = JSON.parse(document.querySelector("#messages").textContent);
   const query = new URLSearchParams(location.search).get("q") ?? "";
   const guide = "guides/errors";
@@ -31,5 +32,14 @@
       (term) => find(new Set([term]), new Set()).length,
     );
     return [...find(new Set(known), excluded), ...sections()];
+  };
+
+  // A result shows the text of its page, without menu and contents.
+  const { htmlToText } = Search;
+  Search.htmlToText = (html, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    const around = ".bd-header-article, .onlyprint";
+    page.querySelectorAll(around).forEach((part) => part.remove());
+    return htmlToText(page.documentElement.outerHTML, anchor);
   };
 }

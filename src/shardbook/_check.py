@@ -11,7 +11,12 @@ from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
-from shardbook.grading.sandbox import DAY, MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.sandbox import (
+    MEGABYTES,
+    SECONDS,
+    Sandbox,
+    require_limit,
+)
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES
 
@@ -55,6 +60,9 @@ def check(
 ) -> Verdict:
     """Grade a function that you have defined, in a process of its own.
 
+    It writes no file, so ``shardbook list`` does not count the problem as
+    solved.
+
     Args:
         function: Your attempt. It has the name of the problem, such as
             ``state_zero_kernel``.
@@ -88,11 +96,7 @@ def check(
             f"Unknown problem {name!r}. Give your function one of these "
             f"names: {', '.join(NAMES)}"
         )
-    if not 0 < seconds <= DAY:
-        raise ValueError(
-            f"seconds must be more than 0 and at most {DAY}, but got "
-            f"{seconds}"
-        )
+    require_limit(seconds)
     pickled = io.BytesIO()
     try:
         # A decorator such as jax.jit hides the function that it takes.

@@ -17,7 +17,12 @@ from rich.text import Text
 
 from shardbook import __version__, _pages
 from shardbook.grading import attempt_files
-from shardbook.grading.sandbox import DAY, MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.sandbox import (
+    MEGABYTES,
+    SECONDS,
+    Sandbox,
+    require_limit,
+)
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES, PARTS
 
@@ -66,26 +71,53 @@ def _problem(given: str) -> str:
     )
 
 
-def _attempt(given: str) -> Path:
-    """Accept a problem with an attempt, or a file with an attempt."""
+def _is_file(given: str) -> bool:
     path = Path(given)
-    is_file = os.path.lexists(path) and not path.is_dir()
-    if given in NAMES or not (is_file or path.suffix == ".py"):
-        name = _problem(given)
-        path = attempt_files.path_of(name)
-        if not os.path.lexists(path):
+    there = os.path.lexists(path) and not path.is_dir()
+    return given not in NAMES and (there or path.suffix == ".py")
+
+
+def _attempts(given: list[str]) -> list[tuple[str, Path]]:
+    """Find each attempt and its problem: by name, by file, or by both.
+
+    A file may come after the name of its problem, and has to if it does
+    not tell which problem it is for.
+    """
+    attempts: list[tuple[str, Path]] = []
+    rest = [*given]
+    while rest:
+        name = "" if _is_file(rest[0]) else _problem(rest.pop(0))
+        file = Path(rest[0]) if rest and _is_file(rest[0]) else None
+        if file and not os.path.lexists(file):
+            raise typer.BadParameter(f"There is no file {file}")
+        told = file and attempt_files.problem_of(file)
+        if file and (not name or told in (name, None)):
+            name, path = told or name, file
+            rest.pop(0)
+        else:
+            path = attempt_files.path_of(name)
+        if not name:
             raise typer.BadParameter(
-                f"There is no {path}. To begin: shardbook start {name}"
+                f"Can't tell which problem {file} is for: it is not named "
+                "after one, and is not Python that defines exactly one of "
+                f"{', '.join(NAMES)}. "
+                f"Name the problem first: shardbook check NAME {file}"
             )
-    elif not os.path.lexists(path):
-        raise typer.BadParameter(f"There is no file {given}")
-    elif not attempt_files.problem_of(path):
-        raise typer.BadParameter(
-            f"Can't tell which problem {given} is for: it is not named "
-            "after one, and is not Python that defines exactly one of "
-            f"{', '.join(NAMES)}"
-        )
-    return path
+        if not os.path.lexists(path):
+            other = f" ({file} is for {told})" if file else ""
+            raise typer.BadParameter(
+                f"There is no {path}{other}. "
+                f"To begin: shardbook start {name}"
+            )
+        attempts.append((name, path))
+    return attempts
+
+
+def _limit(seconds: float) -> float:
+    try:
+        return require_limit(seconds)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 Name = Annotated[
@@ -100,17 +132,18 @@ Name = Annotated[
 _file = partial(
     typer.Argument,
     metavar="NAME|FILE",
-    parser=_attempt,
     autocompletion=_complete,
 )
 BEGUN = _file(
-    help="A problem or a file. Without any: those that are begun."
+    help="A problem, a file, or a problem and its file. "
+    "Without any: those that are begun."
 )
 NEXT = _file(help="A problem or a file. Without one: the next to solve.")
 Seconds = Annotated[
     float,
     typer.Option(
-        min=0.1, max=DAY, help="How many seconds an attempt may take."
+        callback=_limit,
+        help="How many seconds an attempt may take, at most a day.",
     ),
 ]
 Megabytes = Annotated[
@@ -151,6 +184,10 @@ def _listing() -> Text:
         text.append(f"{number:2} {name}", "bold")
         text.append(f"  {state}".rstrip(), "green")
         text.append(f"\n   {about['title']} ({about['difficulty']})\n")
+    text.append(
+        "What is solved is noted in attempts/ of this folder, but "
+        "shardbook.check, in a notebook, notes nothing.\n"
+    )
     if left := len(attempt_files.unsolved()):
         text.append(f"Solved: {len(NAMES) - left} of {len(NAMES)}. ")
     return text.append(_next())
@@ -275,7 +312,7 @@ def _grading(
 
 @app.command()
 def check(
-    files: Annotated[list[Path] | None, BEGUN] = None,
+    given: Annotated[list[str] | None, BEGUN] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdicts as JSON.")
     ] = False,
@@ -287,13 +324,14 @@ def check(
     A verdict tells you whether your function does what the problem asks.
     It is no proof against an attempt that means to mislead the grader.
     """
-    paths = files or attempt_files.started()
-    if not paths:
+    attempts = _attempts(given or []) or [
+        (path.stem, path) for path in attempt_files.started()
+    ]
+    if not attempts:
         raise _fail(
             f"There is no attempt in {attempt_files.FOLDER}/. "
             "To begin: shardbook start NAME"
         )
-    attempts = [(str(attempt_files.problem_of(x)), x) for x in paths]
     found: list[Verdict] = []
     # On the console of the verdicts, which then leave room for it.
     console = OUTPUT if OUTPUT.is_terminal else ERRORS
@@ -306,7 +344,7 @@ def check(
             if not as_json:
                 # Not cropped: a call can be wider, and is to be copied.
                 OUTPUT.print(verdict, crop=False)
-            waiting.update(f"Graded {len(found)} of {len(paths)} ...")
+            waiting.update(f"Graded {len(found)} of {len(attempts)} ...")
     right = sum(verdict.right for verdict in found)
     if as_json:
         print(json.dumps([each.as_json() for each in found], indent=2))
@@ -320,18 +358,22 @@ def check(
 
 @app.command()
 def watch(
-    file: Annotated[Path | None, NEXT] = None,
+    given: Annotated[str | None, NEXT] = None,
     seconds: Seconds = SECONDS,
     megabytes: Megabytes = MEGABYTES,
 ) -> None:
     """Grade an attempt each time it is saved. Keys are shown below it."""
     from shardbook._watch import Watch
 
-    paths = [*map(attempt_files.path_of, attempt_files.unsolved() or NAMES)]
-    begun = [path for path in paths if os.path.lexists(path)]
+    if given:
+        ((_, path),) = _attempts([given])
+    else:
+        names = attempt_files.unsolved() or NAMES
+        paths = [*map(attempt_files.path_of, names)]
+        path = next(filter(os.path.lexists, paths), paths[0])
     keys = {"h": _hint, "l": lambda _: _listing()}
     with _grading(seconds, megabytes) as grade:
-        Watch(OUTPUT, file or (begun or paths)[0], grade, keys).run()
+        Watch(OUTPUT, path, grade, keys).run()
 
 
 def main() -> None:

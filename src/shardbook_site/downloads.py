@@ -27,6 +27,16 @@ LINK = re.compile(
     r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
 )
 KERNEL = {"name": "python3", "display_name": "Python 3"}
+# The first cells of a starter: the way back, and devices to try things on.
+PAGE = """\
+[The page of this problem]({0}.md) has hints and the solution: `shardbook \
+open {0}`."""
+DEVICES = """\
+import jax
+
+# Eight CPU devices to experiment on; before JAX is used for the first time.
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 8)"""
 INSTALL = """\
 try:
     import shardbook
@@ -34,10 +44,15 @@ except ModuleNotFoundError:
     {}"""
 
 
-def name_languages(app: Sphinx, tree: nodes.document, name: str) -> None:
-    """Call each language in the Markdown by the name that all know."""
+def prepare(app: Sphinx, tree: nodes.document, name: str) -> None:
+    """Give the Markdown builder languages and links that it can write."""
     if app.builder.format != "markdown":
         return
+    # It takes what MyST leaves of a link within the page for a link to
+    # another site, and would write no address.
+    for reference in tree.findall(nodes.reference):
+        if "refid" in reference:
+            reference["internal"] = True
     for block in tree.findall(nodes.literal_block):
         language = block.get("language", "text")
         block["language"] = LANGUAGES.get(language, language)
@@ -65,7 +80,10 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
             write(target, rewritten(cells, text, name), install)
         if name in PAGES:
             starter = target.with_stem(f"{target.stem}-starter")
-            write(starter, starter_cells(text, PAGES[name]), install)
+            page = linked(
+                PAGE.format(PAGES[name]), app.config.html_baseurl, name
+            )
+            write(starter, starter_cells(text, PAGES[name], page), install)
 
 
 def linked(text: str, base: str, name: str) -> str:
@@ -120,13 +138,14 @@ def rewritten(
     return [*new, v4.new_markdown_cell(twin.strip())]
 
 
-def starter_cells(twin: str, name: str) -> list[NotebookNode]:
+def starter_cells(twin: str, name: str, page: str) -> list[NotebookNode]:
     """Make the cells of the problem, the starter and the check."""
     title, *_ = twin.lstrip().partition("\n")
     _, _, rest = twin.partition("\n## Problem\n")
     task, *_ = rest.partition("\n## ")
     return [
-        v4.new_markdown_cell(f"{title}\n{task}".strip()),
+        v4.new_markdown_cell(f"{title}\n\n{page}\n\n{task.strip()}"),
+        v4.new_code_cell(DEVICES),
         v4.new_code_cell(attempt_files.starter(name).strip()),
         v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
     ]
@@ -167,6 +186,6 @@ def setup(app: Sphinx) -> None:
     for node in (nodes.abbreviation, nodes.meta):
         nothing = (write_nothing, write_nothing)
         app.add_node(node, override=True, markdown=nothing)
-    app.connect("doctree-resolved", name_languages)
+    app.connect("doctree-resolved", prepare)
     app.connect("build-finished", write_notebooks)
     app.connect("build-finished", write_lists)

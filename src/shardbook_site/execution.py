@@ -27,6 +27,13 @@ from traitlets.config import Config
 from shardbook_site import noted
 
 LOGGER = logging.getLogger(__name__)
+# Of a busy machine: nbclient would give up on a kernel that takes a minute
+# to start, and would drop an output, without a word, that comes 4 s late.
+PATIENCE = {
+    "startup_timeout": 600,
+    "iopub_timeout": 60,
+    "raise_on_iopub_timeout": True,
+}
 # What the cell that sets up the devices prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
@@ -64,7 +71,13 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
             kwargs["on_cell_start"] = allow_interrupt
         kwargs["config"] = Config(KernelManager=manager)
         try:
-            _execute(notebook, cwd=cwd, coalesce_streams=True, **kwargs)
+            _execute(
+                notebook,
+                cwd=cwd,
+                coalesce_streams=True,
+                **PATIENCE,
+                **kwargs,
+            )
         except DeadKernelError as error:
             raise KernelDiedError(f"a cell ended it: {error}") from error
     noted.write(notebook, cwd)

@@ -90,3 +90,14 @@ def test_words_that_no_page_has_are_left_out(page: Page) -> None:
     found = page.locator("#search-results li a[href*=partitioned_kernel]")
 
     expect(found.first).to_be_visible()
+
+
+def test_a_result_shows_the_text_of_its_page(page: Page) -> None:
+    """Not the buttons above the text, nor the contents."""
+    page.goto("search.html?q=out+of+memory")
+    texts = page.locator("#search-results p.context")
+    expect(texts.nth(5)).to_be_visible()
+
+    for text in texts.all_text_contents():
+        assert "Notebook, executed" not in text
+        assert not text.strip(" .\n").startswith("Contents")

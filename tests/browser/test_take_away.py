@@ -91,13 +91,14 @@ def test_a_problem_is_taken_away(
     with page.expect_download() as download:
         page.locator("section#solution a.download").click()
     downloaded = Path(download.value.path()).read_text("utf-8")
-    _, code, check = ["", *cells(html, f"problems/{name}-starter.html")]
+    devices, code, check = cells(html, f"problems/{name}-starter.html")
 
     assert download.value.suggested_filename == f"{name}.py"
     assert downloaded == attempt_files.solution(name)
     assert solution == downloaded.rstrip()
     assert starter == code == attempt_files.starter(name).rstrip()
     assert check == f"import shardbook\n\nshardbook.check({name})"
+    assert devices.endswith('"jax_num_cpu_devices", 8)')
     run(WITHOUT_US + starter, tmp_path)
     if name == NAMES[0]:
         run("\n\n".join(cells(html, f"problems/{name}.html")), tmp_path)
@@ -131,7 +132,10 @@ def test_markdown_and_notebook_say_what_the_page_says(
     nbformat.validate(notebook)
     texts = [c.source for c in notebook.cells if c.cell_type != "code"]
     words = "\n".join(texts)
+    prose = re.sub(r"(?ms)^(```+).*?^\1$|`[^`\n]*`", "code", twin)
+    links = re.findall(r"\[[^]]*\]\(([^)]*)\)", prose)
 
+    assert all(links)
     assert "```text\njax " in twin
     for code in cells(html, executed):
         assert f"```python\n{code}\n```" in twin

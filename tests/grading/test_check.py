@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +32,17 @@ def defined_in_a_cell(text: str, name: str) -> object:
     return names[name]
 
 
-def test_a_right_function() -> None:
-    """A right function takes along what it uses, and is right."""
+def test_a_right_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right function takes along what it uses; no file is written."""
+    monkeypatch.chdir(tmp_path)
+    attempt_files.FOLDER.mkdir()
     text = attempt_files.solution("state_zero_kernel")
     verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
 
     assert verdict.right, verdict
+    assert [*tmp_path.rglob("*")] == [tmp_path / attempt_files.FOLDER]
     assert "<strong>right</strong>" in verdict._repr_html_()
 
 

@@ -89,6 +89,7 @@ def test_problems_are_listed_and_solutions_shown(
 
     assert places == sorted(places)
     assert "(medium)" in lines
+    assert "shardbook.check, in a notebook, notes nothing" in lines
     assert f"Solved: 0 of {len(NAMES)}." in lines
     assert f"{NAME}  solved, then edited" in some
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
@@ -209,6 +210,22 @@ def test_json(run: Run, tmp_path: Path) -> None:
     assert second["compared"]["collectives"] == ["none", "none"]
 
 
+def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
+    """It is graded as that problem, and attempts/ is not asked for."""
+    (tmp_path / "mine.py").write_text("def mine(): ...\n")
+    (tmp_path / "other.py").write_text(attempt_files.solution(NAME))
+    result = run("check", "--json", NAME, "mine.py", NAME, "other.py")
+    found = [
+        (each["problem"], each["source"], each["status"])
+        for each in json.loads(result.stdout)
+    ]
+
+    assert found == [
+        (NAME, "mine.py", "wrong"),
+        (NAME, "other.py", "right"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -218,9 +235,16 @@ def test_json(run: Run, tmp_path: Path) -> None:
         (("check", NAME), f"There is no attempts/{NAME}.py"),
         (("check", "nowhere.py"), "There is no file nowhere.py"),
         (("check", "empty.py"), "Can't tell which problem empty.py is for"),
+        (("check", "empty.py"), "first: shardbook check NAME empty.py"),
+        (("check", NAME, "nowhere.py"), "There is no file nowhere.py"),
+        (
+            ("check", NAME, "other.py"),
+            f"There is no attempts/{NAME}.py (other.py is for {OTHER})",
+        ),
         (("check", "broken.py"), "is not Python that defines exactly one"),
         (("check", "--seconds", "0", NAME), "--seconds"),
         (("check", "--seconds", "inf", NAME), "--seconds"),
+        (("check", "--seconds", "nan", NAME), "--seconds"),
         (("check", "--unknown"), "--unknown"),
         (("start",), "NAME"),
         (("start", "0"), "Unknown problem '0'"),
@@ -242,6 +266,7 @@ def test_wrong_calls(
     """A wrong call gives exit status 2, and says what to do."""
     (tmp_path / "empty.py").touch()
     (tmp_path / "broken.py").write_text(f"def {NAME}(")
+    (tmp_path / "other.py").write_text(f"def {OTHER}(): ...")
     (tmp_path / "attempts").touch()
     result = run(*arguments)
 
@@ -356,7 +381,7 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
         text=True,
         start_new_session=True,
     )
-    while not note.exists():
+    while not note.exists() or not note.read_text():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     children = psutil.Process(process.pid).children(recursive=True)

@@ -106,6 +106,11 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     attempt.write_text(attempt_files.solution(NAME))
     assert "right" in run("python", "-m", "shardbook", "check", NAME)
 
+    # Where nothing of the checkout is in sight.
+    use = tmp_path / "empty" / "use.py"
+    use.write_text(Path(__file__).with_name("typed_use.py").read_text())
+    run("python", "-m", "mypy", "--strict", str(use))
+
 
 def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
     """A notebook installs the repository in a cell, and grades."""

@@ -17,7 +17,18 @@ KNOWN = {
     "READTHEDOCS_GIT_CLONE_URL": "https://github.com/me/book.git",
     "SHARDBOOK_NOTEBOOKS_BRANCH": "notebooks",
 }
-PAGE = GOOD + "\nA [link](reference/leaf.md).\n\n```{install}\n```\n"
+PAGE = (
+    GOOD
+    + """
+A [link](reference/leaf.md).
+A [section](#more).
+
+## More
+
+```{install}
+```
+"""
+)
 INSTALL = "pip install git+https://github.com/me/book"
 
 
@@ -30,6 +41,15 @@ def book(
     warnings, output = build_here({"page": PAGE}, **environment)
     assert warnings == ""
     return request.param, output
+
+
+def test_no_link_in_markdown_is_empty(book: tuple[str, Path]) -> None:
+    """A link leads to its page, or to its section of the same page."""
+    _, output = book
+    twin = (output / "page.md").read_text("utf-8")
+
+    assert "A [link](reference/leaf.md)." in twin
+    assert "A [section](#more)." in twin
 
 
 def test_the_lists_of_pages(book: tuple[str, Path]) -> None:

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
-from building import FRONT, GOOD, cell
+from building import FRONT, GOOD, build, cell, execute_here
 from conftest import Build
+from nbformat import NotebookNode
 
+from shardbook_site import execution
 from shardbook_site.cells import executed_pages
 
 # A page, and what the build must say about it. What takes a kernel is in
@@ -77,6 +79,28 @@ def test_a_good_page_says_what_it_ran_on(build_here: Build) -> None:
     assert warnings == ""
     assert "The book's 4 cells ran, and 3 assertions in them held" in page
     assert "on 8 CPU devices with jax " in page
+
+
+def test_a_busy_machine_has_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell and a kernel may take ten minutes; no output is dropped."""
+    given: list[dict[str, object]] = []
+
+    def record(notebook: NotebookNode, **options: object) -> None:
+        given.append(options)
+        execute_here(notebook)
+
+    monkeypatch.setattr(execution, "_execute", record)
+    monkeypatch.setenv("JUPYTER_PATH", "")
+    page = GOOD.replace("mystnb: {execution_timeout: 20}\n", "")
+    warnings, _ = build(tmp_path, {"page": page})
+
+    assert warnings == ""
+    assert sorted(each["timeout"] for each in given) == [20, 600]
+    for options in given:
+        assert options["startup_timeout"] == 600
+        assert options["raise_on_iopub_timeout"]
 
 
 def test_pages_of_a_build_are_not_executed_pages(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command that builds the book, run as people run it, with kernels."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -58,12 +59,23 @@ def files(folder: Path) -> set[Path]:
 
 
 def test_a_wrong_book_is_not_there(tmp_path: Path) -> None:
-    """The build names each page that fails, and leaves no book."""
+    """The build names each page that fails, and the report on it.
+
+    A book from before stays as it was.
+    """
     write_book(tmp_path, {name: page for name, (page, _) in WRONG.items()})
+    book = tmp_path / "docs" / "_build" / "html"
+    book.mkdir(parents=True)
+    (book / ".buildinfo").touch()
     status, said = run_docs(tmp_path)
+    reports = map(Path, re.findall(r"traceback saved in: (\S+)", said))
 
     assert status == 1
-    assert [*(tmp_path / "docs" / "_build").iterdir()] == []
+    assert "that failed: docs/_build/.html-draft/html" in said
+    assert [path.name for path in book.iterdir()] == [".buildinfo"]
+    found = {path.name: path.read_text("utf-8") for path in reports}
+    assert "division by zero" in found["raises.err.log"]
+    assert found.keys() == {f"{n}.err.log" for n in WRONG if n != "warns"}
     for name, (_, words) in WRONG.items():
         assert f"docs/{name}.md" in said
         for part in words:
@@ -78,6 +90,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "docs" / "helper.py").write_text("answer = 42\n")
     before = files(folder)
     out = folder.parent / "out" / "html"
+    # What a build that failed has left.
+    (out.parent / ".html-draft" / "html").mkdir(parents=True)
+    (out.parent / ".html-draft" / "html" / "old.html").touch()
     status, words = run_docs(folder, "--out", str(out), **ENVIRONMENT)
     assert status == 0, words
     # Nothing is written anywhere else.
@@ -91,6 +106,7 @@ def test_a_good_book(checkout: Path) -> None:
     out = checkout.parent / "out" / "html"
     page = (out / "page.html").read_text("utf-8")
 
+    assert not (out / "old.html").exists()
     assert "größer → 大." in page
     assert "The book's 4 cells ran, and " in page
     assert 'href="_sources/page.ipynb"' in page
@@ -125,7 +141,6 @@ def test_an_interrupt(checkout: Path) -> None:
     assert build.returncode != 0, words
     assert not kernel.is_running()
     assert (out / "page.html").read_bytes() == before
-    assert [path.name for path in out.parent.iterdir()] == ["html"]
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:

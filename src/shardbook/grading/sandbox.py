@@ -32,6 +32,21 @@ BOOT = (
 )
 
 
+def require_limit(seconds: float) -> float:
+    """Return how long a job may take, if that is a limit.
+
+    Raises:
+        ValueError: If it is not more than 0 and at most a day.
+    """
+    # Written so that it refuses NaN, which no comparison is true of.
+    if not 0 < seconds <= DAY:
+        raise ValueError(
+            f"seconds must be more than 0 and at most {DAY}, but got "
+            f"{seconds}"
+        )
+    return seconds
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a call ended.

@@ -1,0 +1,81 @@
+"""What a type checker knows of the public names: mypy reads this file.
+
+Python never runs it. Most types below are of Python or jax, for a name
+without a type would pass as a type too.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import jax
+
+import shardbook
+from shardbook import (
+    BudgetExceeded,
+    Collective,
+    Drawing,
+    Finding,
+    LayoutMismatch,
+    LeafLayout,
+    Memory,
+    Program,
+    TreeLayout,
+    Verdict,
+    check,
+    collectives,
+    devices_of,
+    draw,
+    layout,
+    program,
+    raises,
+)
+
+
+def use_tools(step: Callable[..., Any], model: object) -> None:
+    """Give what each function returns to what takes that alone."""
+    use_layout(layout(model))
+    use_drawing(draw(model))
+    use_program(program(step, model))
+    assert_type(collectives(step, model), dict[str, int])
+    assert_type(devices_of("v5p:8x8x16"), list[jax.Device])
+    use_verdict(check(step, seconds=10))
+    with raises(ValueError, "not even"):
+        step(model)
+    shardbook.layouts(model)  # type: ignore[attr-defined]
+    layout(model, 1)  # type: ignore[call-arg]
+    assert_type(shardbook.__version__, str)
+
+
+def use_layout(found: TreeLayout) -> None:
+    """Read a layout, and catch what its methods raise."""
+    array: LeafLayout = found["layers.0.kernel"]
+    assert_type(array.shape, tuple[int, ...])
+    findings: tuple[Finding, ...] = tuple(found.findings())
+    assert_type([each.why for each in findings], list[str])
+    try:
+        found.expect("layout.json")
+    except LayoutMismatch as error:
+        assert_type(str(error), str)
+
+
+def use_drawing(drawing: Drawing) -> None:
+    """Take the picture of a drawing."""
+    assert_type(drawing.svg(), str)
+
+
+def use_program(found: Program) -> None:
+    """Read a program, and catch what its methods raise."""
+    memory: Memory = found.memory
+    assert_type(memory.arguments, int)
+    each: Collective = found.communication[0]
+    assert_type(each.axes, tuple[str, ...])
+    try:
+        found.expect(collectives={"all-reduce": 1})
+    except BudgetExceeded as error:
+        assert_type(str(error), str)
+
+
+def use_verdict(verdict: Verdict) -> None:
+    """Read a verdict."""
+    assert_type(verdict.right, bool)
+    assert_type(verdict.status, str)

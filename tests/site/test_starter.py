@@ -1,0 +1,28 @@
+"""The notebook that a reader starts from, run as readers run it."""
+
+import nbclient
+from nbformat import v4
+
+from shardbook.grading import attempt_files
+from shardbook.problems import NAMES
+from shardbook_site.downloads import starter_cells
+
+TWIN = "# Title\n\nWhy.\n\n## Problem\n\nThe task.\n\n## Hints\n\nNo.\n"
+
+
+def test_a_starter_has_devices_and_grades() -> None:
+    """A mesh of eight devices can be made in it, and an answer graded."""
+    name = NAMES[0]
+    text, *before, starter, check = starter_cells(TWIN, name, "A link.")
+    assert text.source == "# Title\n\nA link.\n\nThe task."
+    assert starter.source == attempt_files.starter(name).strip()
+
+    starter.source = attempt_files.solution(name)
+    mesh = v4.new_code_cell("jax.make_mesh((2, 4), ('data', 'model'))")
+    book = v4.new_notebook(cells=[*before, mesh, starter, check])
+    nbclient.NotebookClient(
+        book, timeout=600, kernel_name="python3"
+    ).execute()
+    (verdict,) = book.cells[-1].outputs
+
+    assert "<strong>right</strong>" in verdict["data"]["text/html"]
