@@ -38,10 +38,10 @@ class Collective:
     Attributes:
         kind: Its name in HLO, such as ``"all-reduce"``.
         axes: The mesh axes in which the devices of a group differ, in
-            their order in the mesh. If a program has several meshes, it is
-            one along whose axes there are no more devices than these, or
-            as few as possible; the first argument's mesh comes first.
-            Empty if no mesh is known.
+            their order in the mesh. In a program with several meshes, they
+            are those of a mesh in which the group is all devices along its
+            axes, or else a part of as few as possible. Among equals, the
+            first argument's mesh wins. Empty if no mesh is known.
         part: Whether a group has only some of the devices along
             ``axes``: half of those along ``"model"``, for example.
         aliases: What the same devices are in the program's other meshes,
