@@ -23,29 +23,44 @@ KINDS = (
     "ragged-all-to-all",
     "reduce-scatter",
 )
+# Its sizes are data: what is sent is known only when it runs.
+_RAGGED = "ragged-all-to-all"
 # Code that readers did not write.
 LIBRARIES = ("flax", "jax", "jaxlib", "optax")
+# Characters of a collective on one line.
+_LONGEST = 120
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collective:
     """A collective in a compiled program.
 
     Attributes:
         kind: Its name in HLO, such as ``"all-reduce"``.
-        axes: The mesh axes that it runs over, in their order in the mesh.
-            Empty if its groups of devices are not those of whole axes, or
-            if no mesh is known.
+        axes: The mesh axes in which the devices of a group differ, in
+            their order in the mesh. In a program with several meshes, they
+            are those of a mesh in which the group is all devices along its
+            axes, or else a part of as few as possible. Among equals, the
+            first argument's mesh wins. Empty if no mesh is known.
+        part: Whether a group has only some of the devices along
+            ``axes``: half of those along ``"model"``, for example.
+        aliases: What the same devices are in the program's other meshes,
+            such as ``(("z",),)``. Empty if there is one mesh.
         group: How many devices take part in each group.
         arrays: The arrays that a device puts in, such as
             ``("f32[64,256]",)``. A combined collective has several.
         bytes: Bytes of these arrays.
         sent: Bytes that a device sends, if devices pass the data around in
-            a ring, each time that the collective runs.
+            a ring, each time that the collective runs. For
+            ``"ragged-all-to-all"``, where the data says how much, those of
+            the whole array: the most, if no element goes to two devices.
         times: How often it runs in a call.
         counted: Whether the program says how often. If not, it is in a
             loop whose end depends on data, and ``times`` is for one turn,
-            or in a branch that may not be taken.
+            or in a branch that may not be taken, and ``times`` is for a
+            call that takes this branch.
+        bounded: Whether it runs at most ``times`` times: not in a loop
+            whose end depends on data.
         direction: ``"forward"``, ``"backward"`` or ``"rematerialized"``,
             or several of them for a combined collective. Empty if the
             program does not tell.
@@ -58,15 +73,36 @@ class Collective:
 
     kind: str
     axes: tuple[str, ...]
+    part: bool
+    aliases: tuple[tuple[str, ...], ...]
     group: int
     arrays: tuple[str, ...]
     bytes: int
     sent: int
     times: int
     counted: bool
+    bounded: bool
     direction: str
     source: str
     op_name: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether a call sends ``sent`` times ``times`` bytes.
+
+        If not, these are the most that it sends, or what it sends in one
+        turn of a loop, as ``bounded`` tells.
+        """
+        return self.counted and self.kind != _RAGGED
+
+    def __repr__(self) -> str:
+        place = Path(self.source).name
+        size = f"{self.bytes:,} bytes"
+        words = (in_words(self, self.times), size, place, self.op_name)
+        text = ", ".join(filter(None, words))
+        if len(text) > _LONGEST - 2:
+            text = f"{text[: _LONGEST - 5]}..."
+        return f"<{text}>"
 
 
 @dataclass(frozen=True)
@@ -79,10 +115,22 @@ class _Found:
     types: Mapping[str, str]
     times: int
     counted: bool
+    bounded: bool
+
+
+def in_words(each: Collective, times: int) -> str:
+    """Say how often collectives like this run, and over what."""
+    over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
+    if each.part:
+        over = f"part of {over}"
+    count = f"{times}" if each.bounded else f"{times}?"
+    if each.bounded and not each.exact:
+        count = f"at most {count}"
+    return f"{count} {each.kind} over {over or f'{each.group} devices'}"
 
 
 def communication(
-    text: str, mesh: Mapping[str, int] | None = None
+    text: str, *meshes: Mapping[str, int]
 ) -> tuple[Collective, ...]:
     """Give the collectives of a compiled program, in its order.
 
@@ -90,7 +138,8 @@ def communication(
 
     Args:
         text: The optimized program, in HLO.
-        mesh: The sizes of the mesh axes by their names, in order.
+        *meshes: The meshes of the program, each with the sizes of its
+            axes by their names, in order.
     """
     sources = _Sources(text)
     partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
@@ -112,16 +161,20 @@ def communication(
         op_name = named[1] if named else ""
         arrays = _operands(each)
         size = sum(map(_bytes, arrays))
+        axes, part, aliases = _axes(groups, meshes, bool(pairs))
         found.append(
             Collective(
                 kind=each.kind,
-                axes=_axes(groups, mesh or {}, bool(pairs)),
+                axes=axes,
+                part=part,
+                aliases=aliases,
                 group=group,
                 arrays=arrays,
                 bytes=size,
                 sent=_sent(each.kind, size, group),
                 times=each.times,
                 counted=each.counted,
+                bounded=each.bounded,
                 direction=_direction(op_name),
                 source=sources.of(each.origin),
                 op_name=op_name,
@@ -137,7 +190,11 @@ def _sent(kind: str, size: int, group: int) -> int:
             return size * (group - 1)
         case "all-reduce":
             return -(-2 * size * (group - 1) // group)
-        case "collective-permute" | "collective-broadcast":
+        case (
+            "collective-permute"
+            | "collective-broadcast"
+            | "ragged-all-to-all"
+        ):
             return size
         case _:
             return -(-size * (group - 1) // group)
@@ -190,7 +247,9 @@ def _instructions(text: str) -> list[_Found]:
                 # The TPU's compiler fuses the two steps of this one.
                 fused = name.startswith("all-reduce-scatter")
                 word = "reduce-scatter" if fused else kind[1]
-                found.append(_Found(word, right, right, types, 1, True))
+                found.append(
+                    _Found(word, right, right, types, 1, True, True)
+                )
             elif "=%" in right or "={%" in right:
                 for each in called(opcode[1], right, name):
                     chain = _CHAIN.search(each.line)
@@ -205,11 +264,9 @@ def _instructions(text: str) -> list[_Found]:
         if opcode == "while":
             trips = _trips(line, computations[caller], computations)
         times = 1 if trips is None else trips
+        bounded = trips is not None or opcode != "while"
         # Of a conditional only one branch runs.
-        counted = trips is not None or opcode not in (
-            "conditional",
-            "while",
-        )
+        counted = bounded and opcode != "conditional"
         for names in _CALLED.findall(line):
             for name in _NAME.findall(names):
                 for each in within(name):
@@ -222,6 +279,7 @@ def _instructions(text: str) -> list[_Found]:
                         each.types,
                         each.times * times,
                         each.counted and counted,
+                        each.bounded and bounded,
                     )
 
     return within(entry)
@@ -299,8 +357,8 @@ def _number(text: str) -> int | None:
 def _operands(found: _Found) -> tuple[str, ...]:
     """Give the arrays that a device puts into a collective."""
     names = _parts(found.line)
-    if found.kind == "collective-permute":
-        # Others say where the result goes.
+    if found.kind in ("collective-permute", _RAGGED):
+        # Others say where the result goes, and how much of it.
         names = names[:1]
     return tuple(
         f"{kind}[{sizes}]"
@@ -390,20 +448,35 @@ def _along(mesh: str, over: str) -> list[list[int]]:
 
 
 def _axes(
-    groups: Groups, mesh: Mapping[str, int], pairs: bool
-) -> tuple[str, ...]:
-    """Name the mesh axes along which the devices of a group differ."""
-    sizes = tuple(mesh.values())
-    if math.prod(sizes) <= max(map(max, groups)):
-        return ()
-    over: set[int] = set()
-    for group in groups:
-        places = np.array(np.unravel_index(group, sizes))
-        over.update(np.flatnonzero(np.ptp(places, axis=1)).tolist())
-    whole = math.prod(sizes[axis] for axis in over)
-    if not pairs and any(len(group) != whole for group in groups):
-        return ()
-    return tuple(name for at, name in enumerate(mesh) if at in over)
+    groups: Groups, meshes: Sequence[Mapping[str, int]], pairs: bool
+) -> tuple[tuple[str, ...], bool, tuple[tuple[str, ...], ...]]:
+    """Name the mesh axes along which the devices of a group differ.
+
+    Also tell whether a group is only a part of the devices along them, and
+    what they are in other meshes. The names that jax 0.12 writes into a
+    program's text don't help: they are those of one mesh, whichever a
+    collective is over.
+    """
+    found = []
+    for mesh in meshes:
+        sizes = tuple(mesh.values())
+        if math.prod(sizes) <= max(map(max, groups)):
+            continue
+        over: set[int] = set()
+        for group in groups:
+            places = np.array(np.unravel_index(group, sizes))
+            over.update(np.flatnonzero(np.ptp(places, axis=1)).tolist())
+        names = tuple(name for at, name in enumerate(mesh) if at in over)
+        whole = math.prod(mesh[name] for name in names)
+        part = not pairs and any(len(group) != whole for group in groups)
+        found.append((part, whole, names))
+    if not found:
+        return (), False, ()
+    part, whole, _ = min(found, key=lambda each: each[:2])
+    first, *others = dict.fromkeys(
+        names for *key, names in found if key == [part, whole]
+    )
+    return first, part, tuple(others)
 
 
 # --- Where it comes from ---

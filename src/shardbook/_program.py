@@ -4,7 +4,7 @@ import html
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -19,7 +19,12 @@ from flax.nnx.transforms import compilation
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 
-from shardbook._communication import KINDS, Collective, communication
+from shardbook._communication import (
+    KINDS,
+    Collective,
+    communication,
+    in_words,
+)
 from shardbook._devices_of import MEMORY
 from shardbook._layout import (
     Slice,
@@ -42,39 +47,56 @@ class Memory:
     """Bytes that XLA assigns to a compiled program on one device.
 
     Attributes:
-        arguments: Bytes of the arguments.
-        results: Bytes of the results.
-        temporaries: Bytes of what is computed on the way. On CPU, what a
-            fusion uses inside is not among them: ``__ynn_fusion`` in the
-            text, around matrix products.
+        arguments: Bytes of the arguments in the device's memory.
+        results: Bytes of the results in the device's memory.
+        temporaries: Bytes of intermediates. On CPU, what a fusion uses
+            inside is not among them: ``__ynn_fusion`` in the text, around
+            matrix products.
         donated: Bytes of the results that take the memory of donated
             arguments, and so need none of their own.
+        host: Bytes of the host's memory for this device, for arguments,
+            results and intermediates that are offloaded. They are in none
+            of the other figures. On CPU there is only one memory, so
+            offloaded arrays count as the others do.
     """
 
     arguments: int
     results: int
     temporaries: int
     donated: int
+    host: int = 0
 
     @classmethod
     def of(cls, stats: Any) -> "Memory":
         """Read what ``memory_analysis()`` of a compiled program gives.
 
-        XLA's compilers for CPU and GPU count the temporaries apart; on CPU
-        they are missing in its peak. The one for TPU has them in its peak
-        alone. So they are the larger of the two.
+        The peak that it gives is not used: on CPU the temporaries are
+        missing there, and on TPU what is on the host or in VMEM is added.
+        XLA for TPU may count results among its temporaries too. There the
+        total that jax 0.12 gives is less than the sum, and right: libtpu
+        compares this total with the memory of the chip. Older versions of
+        jax don't give it, so on TPU the temporaries may be too large.
         """
         arguments = stats.argument_size_in_bytes
         results = stats.output_size_in_bytes
         donated = stats.alias_size_in_bytes
-        peak = stats.peak_memory_in_bytes
-        in_peak = peak - arguments - results + donated
-        temporaries = max(stats.temp_size_in_bytes, in_peak)
-        return cls(arguments, results, temporaries, donated)
+        temporaries = stats.temp_size_in_bytes
+        total = getattr(stats, "total_allocation_bytes", None)
+        if total:
+            # It is more than the sum where the host computes, too.
+            rest = total - arguments - results + donated
+            temporaries = min(temporaries, rest)
+        host = (
+            stats.host_argument_size_in_bytes
+            + stats.host_output_size_in_bytes
+            + stats.host_temp_size_in_bytes
+            - stats.host_alias_size_in_bytes
+        )
+        return cls(arguments, results, temporaries, donated, host)
 
     @property
     def total(self) -> int:
-        """Bytes of all of it together, what is donated counted once."""
+        """Bytes of the device's memory, what is donated counted once."""
         return (
             self.arguments + self.results + self.temporaries - self.donated
         )
@@ -95,18 +117,25 @@ class Program:
             how often it runs and the line that caused it.
         memory: The bytes that XLA assigns to it on one device.
         arguments: The bytes on one device of each array that the program
-            uses, by path as :func:`jax.tree_util.keystr` writes it,
-            ``"[0]['kernel']"`` or ``"['x']"``. None if it is not known:
-            the program was passed in lowered or compiled, or has its
-            arguments under other paths. Of int4 and other types below a
-            byte, a byte for each element, as ``nbytes`` counts; XLA may
-            pack them.
+            uses and that is not offloaded to the host, by path as
+            :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
+            ``"['x']"``. None if it is not known: the program was passed in
+            lowered or compiled, or has its arguments under other paths.
+            Of int4 and other types below a byte, a byte for each element,
+            as ``nbytes`` counts; XLA may pack them.
+        host_arguments: The bytes on the host, for one device, of each
+            array that the program uses and that is offloaded, by path.
+            Empty on CPU, where there is only one memory. None if
+            ``arguments`` is.
         transfers: The arguments that have to be copied before the program
             starts, by path. Each has the bytes that all devices together
             are given: its slice on each device that does not hold exactly
             this slice already. None if it is not known.
-        axes: The sizes of the mesh axes, by name. Empty if no mesh is
-            known.
+        axes: The sizes of the mesh axes, by name: of the meshes of the
+            arguments, then of the results, then of those that the lowered
+            program names, as a :func:`jax.shard_map` may have its own. If
+            two meshes have an axis of the same name, the size is that in
+            the first. Empty if no mesh is known.
         chip: The kind of device that it is compiled for, as jax names it:
             ``"cpu"``, ``"TPU v5 lite"``. Empty if it is not known.
         text: The optimized program, in XLA's HLO.
@@ -115,6 +144,7 @@ class Program:
     communication: tuple[Collective, ...]
     memory: Memory
     arguments: Mapping[str, int] | None
+    host_arguments: Mapping[str, int] | None
     transfers: Mapping[str, int] | None
     axes: Mapping[str, int]
     chip: str
@@ -131,7 +161,9 @@ class Program:
                 ``get_compiled_memory_stats()`` of an executable.
         """
         memory = Memory.of(stats)
-        return cls(communication(text), memory, None, None, {}, "", text)
+        return cls(
+            communication(text), memory, None, None, None, {}, "", text
+        )
 
     @property
     def available(self) -> int | None:
@@ -158,13 +190,19 @@ class Program:
     def sent(self, *axes: str) -> int:
         """Count the bytes that a device sends in a call.
 
+        Where the program does not say how often a collective runs, or how
+        much it sends, it is counted as :class:`Collective` describes.
+
         Args:
-            *axes: Only over exactly these mesh axes. Without any, over all.
+            *axes: Only to devices that differ from it in exactly these
+                mesh axes. Collectives within a part of these axes count
+                too, and so do those that are over these axes by one mesh
+                and over others by another. Without any, to all devices.
         """
         return sum(
             each.sent * each.times
             for each in self.communication
-            if not axes or set(each.axes) == set(axes)
+            if not axes or _is_over(each, axes)
         )
 
     def expect(
@@ -180,11 +218,18 @@ class Program:
         Sizes are bytes, or text such as ``"1 MiB"``: B, KiB, MiB, GiB or
         TiB. What has no budget is not checked.
 
+        A budget is kept if the program can't need more, and exceeded if it
+        needs more in any case. Between the two are programs whose need
+        depends on data: they have collectives in branches, in loops
+        without a known end, or of kind ``"ragged-all-to-all"``. Only the
+        budgets that these collectives count for may then be undecided.
+
         Args:
             collectives: The most collectives of each kind. Kinds that are
                 not named must not occur.
             sent: The most bytes that a device sends over a mesh axis, or
-                over several that one collective runs over.
+                over several that one collective runs over, as
+                :meth:`sent` counts them.
             memory: The most bytes that the program needs on a device.
             transfers: The most bytes of arguments that are copied to other
                 devices before it starts.
@@ -193,10 +238,11 @@ class Program:
             The program itself.
 
         Raises:
-            BudgetExceeded: If it needs more, with the table. It is an
-                AssertionError.
-            ValueError: If a kind, an axis or a unit is unknown, or if a
-                figure that has a budget is not known.
+            BudgetExceeded: If it exceeds a budget, with the table. It is
+                an AssertionError. Budgets that are undecided are named.
+            ValueError: If a kind, an axis or a unit is unknown, or if no
+                budget is exceeded and one is undecided, with the
+                collectives that it depends on.
 
         Example:
             >>> import jax
@@ -206,56 +252,62 @@ class Program:
             >>> seen.expect(collectives={}, memory="8 KiB").collectives
             {}
         """
-        over = []
-        if collectives is not None or sent:
-            self._require_counted()
+        needs: list[tuple[str, _Need, int]] = []
+        undecided: list[str] = []
         if collectives is not None:
             _require_known("collective", collectives, KINDS)
-            for kind, times in self.collectives.items():
-                most = collectives.get(kind, 0)
-                if times > most:
-                    over.append(f"{kind}: {times}, expected at most {most}")
+            for kind in self.collectives:
+                need = _Need.of(
+                    (each, each.times, each.counted)
+                    for each in self.communication
+                    if each.kind == kind
+                )
+                needs.append((kind, need, collectives.get(kind, 0)))
         for key, limit in (sent or {}).items():
             names = (key,) if isinstance(key, str) else key
             _require_known("mesh axis", names, self.axes)
-            self._require_axes()
-            label = " and ".join(names)
-            over += _over(f"sent over {label}", self.sent(*names), limit)
+            need = _Need.of(
+                (
+                    (
+                        each,
+                        each.sent * each.times,
+                        each.exact and bool(each.axes),
+                    )
+                    for each in self.communication
+                    # Where no mesh fits, it may be over any axis.
+                    if _is_over(each, names) or not each.axes
+                ),
+                " bytes",
+            )
+            name = f"sent over {' and '.join(names)}"
+            needs.append((name, need, _size(limit)))
         if memory is not None:
-            over += _over("memory", self.memory.total, memory)
-        if transfers is not None:
-            if self.transfers is None:
-                raise ValueError(
-                    "transfers are not known of this program. Give "
-                    "program() a function and its arguments, Modules and "
-                    "not the states that they were split into"
-                )
+            total = self.memory.total
+            need = _Need(total, total, " bytes")
+            needs.append(("memory", need, _size(memory)))
+        if transfers is not None and self.transfers is not None:
             moved = sum(self.transfers.values())
-            over += _over("transfers", moved, transfers)
+            need = _Need(moved, moved, " bytes")
+            needs.append(("transfers", need, _size(transfers)))
+        elif transfers is not None:
+            undecided.append(
+                "transfers are not known of this program. Give "
+                "program() a function and its arguments, Modules and "
+                "not the states that they were split into"
+            )
+        over = []
+        for name, need, limit in needs:
+            if need.least > limit:
+                over.append(need.against(name, limit))
+            elif need.most > limit:
+                undecided.append(need.against(name, limit))
         if over:
-            raise BudgetExceeded("\n".join([*over, "", repr(self)]))
+            raise BudgetExceeded(
+                "\n".join([*over, *undecided, "", repr(self)])
+            )
+        if undecided:
+            raise ValueError("\n".join(undecided))
         return self
-
-    def _require_counted(self) -> None:
-        for each in self.communication:
-            if not each.counted:
-                raise ValueError(
-                    f"how often {each.kind} runs is not known: it is in "
-                    "a loop whose end depends on data, or in a branch "
-                    f"({each.source or 'the line is unknown'}). Leave out "
-                    "the budgets of collectives and sent"
-                )
-
-    def _require_axes(self) -> None:
-        for each in self.communication:
-            if not each.axes:
-                raise ValueError(
-                    f"what is sent over an axis is not known: {each.kind} "
-                    f"runs over groups of {each.group} devices that are "
-                    "not those of whole mesh axes "
-                    f"({each.source or 'the line is unknown'}). Leave out "
-                    "the budget of sent"
-                )
 
     @cached_property
     def _tables(self) -> list[_Table]:
@@ -264,15 +316,24 @@ class Program:
             "results": self.memory.results,
             "temporaries": self.memory.temporaries,
             "donated": -self.memory.donated,
-            "total": self.memory.total,
         }
+        # XLA for CPU does not count what these fusions use.
+        fusions = "__ynn_fusion" in self.text
+        total = "total, except inside fusions" if fusions else "total"
+        memory[total] = self.memory.total
         if self.available is not None:
             left = self.available - self.memory.total
             memory[f"left of {self.available:,} of {self.chip}"] = left
+        if self.memory.host:
+            memory["on the host, not in the total"] = self.memory.host
         tables: list[_Table] = [
             ("memory", "bytes on one device", memory),
             ("collectives", "bytes that a device sends", self._lines()),
         ]
+        if self.host_arguments:
+            largest = _largest(self.host_arguments)
+            unit = "bytes for one device"
+            tables.insert(1, ("arguments on the host", unit, largest))
         if self.arguments is not None:
             largest = _largest(self.arguments)
             tables.insert(1, ("arguments", "bytes on one device", largest))
@@ -283,20 +344,19 @@ class Program:
 
     def _lines(self) -> dict[str, int]:
         """Sum the collectives that are alike and of one line."""
+        places = _short({each.source for each in self.communication})
 
         def key(each: Collective) -> tuple[str, ...]:
-            place = each.source and Path(each.source).name
-            over = " and ".join(each.axes) or f"{each.group} devices"
-            times = "?" if not each.counted else ""
-            return (each.kind, over, each.direction, place, times)
+            what = in_words(each, 1)
+            return (what, each.direction, places[each.source])
 
-        lines = {}
-        for (kind, over, *rest, unknown), same in groupby(
+        lines: dict[str, int] = {}
+        for (_, *rest), same in groupby(
             sorted(self.communication, key=key), key
         ):
             alike = list(same)
             times = sum(each.times for each in alike)
-            words = [f"{times}{unknown} {kind} over {over}", *rest]
+            words = [in_words(alike[0], times), *rest]
             bytes_sent = sum(each.sent * each.times for each in alike)
             lines[", ".join(filter(None, words))] = bytes_sent
         return _largest(lines, _COLLECTIVES)
@@ -330,12 +390,84 @@ def _require_known(what: str, names: Any, known: Any) -> None:
             raise ValueError(f"Unknown {what} {name!r}. Known: {choices}")
 
 
-def _over(name: str, number: int, limit: int | str) -> list[str]:
-    """Say by how much a number is over its limit, if it is."""
-    most = _size(limit)
-    if number <= most:
-        return []
-    return [f"{name}: {number:,} bytes, expected at most {most:,}"]
+def _is_over(each: Collective, names: Iterable[str]) -> bool:
+    """Tell whether a collective is over these axes, by any mesh."""
+    return any(
+        set(axes) == set(names) for axes in (each.axes, *each.aliases)
+    )
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What a program needs of something that has a budget.
+
+    Attributes:
+        least: What it needs in any case.
+        most: What it may need; infinity if data alone says how much.
+        unit: What is counted, after a blank, or nothing.
+        unsure: The collectives that make the difference.
+    """
+
+    least: int
+    most: float
+    unit: str = ""
+    unsure: tuple[Collective, ...] = ()
+
+    @classmethod
+    def of(
+        cls, amounts: Iterable[tuple[Collective, int, bool]], unit: str = ""
+    ) -> "_Need":
+        """Add up amounts, each with whether it is needed in any case."""
+        least, most, unsure = 0, 0.0, []
+        for each, amount, is_sure in amounts:
+            most += amount if each.bounded else math.inf
+            if is_sure:
+                least += amount
+            else:
+                unsure.append(each)
+        return cls(least, most, unit, tuple(unsure))
+
+    def against(self, name: str, limit: int) -> str:
+        """Compare it with its limit, and say what is not known of it."""
+        number = f"{self.least:,}"
+        if self.most == math.inf:
+            number += " or more"
+        elif self.most > self.least:
+            number += f" to {self.most:,.0f}"
+        text = f"{name}: {number}{self.unit}, expected at most {limit:,}"
+        if not self.unsure:
+            return text
+        why = [f"  {each!r}: {_why(each)}" for each in self.unsure]
+        return "\n".join([f"{text}. It depends on:", *why])
+
+
+def _why(each: Collective) -> str:
+    """Say why it is not known what a collective sends."""
+    if not each.bounded:
+        return "in a loop whose end depends on data"
+    if not each.counted:
+        return "in a branch that a call may not take"
+    if not each.axes:
+        return "not over the axes of a mesh that is known"
+    return "how much it sends depends on data"
+
+
+def _short(sources: Iterable[str]) -> dict[str, str]:
+    """Name files by as few of their folders as tell them apart."""
+    files = {
+        each: Path(each.rpartition(":")[0]) for each in sources if each
+    }
+    short = {"": ""}
+    for source, file in files.items():
+        depth = 1
+        while any(
+            other != file and other.parts[-depth:] == file.parts[-depth:]
+            for other in files.values()
+        ):
+            depth += 1
+        line = source.rpartition(":")[2]
+        short[source] = f"{Path(*file.parts[-depth:])}:{line}"
+    return short
 
 
 def _size(limit: int | str) -> int:
@@ -411,16 +543,28 @@ def _chip(compiled: jax.stages.Compiled) -> str:
     return ""
 
 
-def _axes(lowered: Any, compiled: Any) -> dict[str, int]:
-    """Find the mesh that a program runs on."""
-    for each in _shardings(compiled):
-        if isinstance(each, NamedSharding):
-            return dict(each.mesh.shape)
+def _meshes(lowered: Any, compiled: Any) -> list[dict[str, int]]:
+    """Find the meshes that a program runs on, the arguments' first."""
+    meshes = [
+        tuple(each.mesh.shape.items())
+        for each in _shardings(compiled)
+        if isinstance(each, NamedSharding)
+    ]
     # A shard_map may have a mesh that no argument has.
-    text = lowered.as_text() if lowered else ""
-    found = re.search(r"sdy\.mesh @\w+ = <\[(.+?)\]", text)
-    pairs = re.findall(r'"([^"]+)"=(\d+)', found[1]) if found else ()
-    return {name: int(size) for name, size in pairs}
+    module = lowered.compiler_ir() if lowered else None
+    for each in module.body.operations if module else ():
+        if each.operation.name == "sdy.mesh":
+            pairs = re.findall(r'"([^"]+)"=(\d+)', str(each))
+            meshes.append(tuple((name, int(n)) for name, n in pairs))
+    return list(map(dict, dict.fromkeys(meshes)))
+
+
+def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
+    """Give the sizes of the axes of meshes, of equal ones the first."""
+    sizes: dict[str, int] = {}
+    for mesh in meshes:
+        sizes = sizes | mesh | sizes
+    return sizes
 
 
 def _is_array(leaf: Any) -> bool:
@@ -484,10 +628,10 @@ def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
 
 def _arguments(
     given: Any, lowered: Any, compiled: Any
-) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """Count the bytes of each argument on a device, and of those moved.
+) -> tuple[dict[str, int] | None, ...]:
+    """Count the bytes of arguments on a device, on the host, and moved.
 
-    Both are None if the program has its arguments under other paths.
+    All are None if the program has its arguments under other paths.
     """
     wanted = jax.tree.map(
         # The sharding is None if the program does not use the argument.
@@ -503,7 +647,9 @@ def _arguments(
     # nnx.jit_partial has bound are wanted and not given, and come first.
     # So an array is the last that fits of those that are left.
     left = _leaves(wanted)
-    sizes, moves = {}, {}
+    sizes: dict[str, int] = {}
+    hosted: dict[str, int] = {}
+    moves: dict[str, int] = {}
     for path, leaf in reversed(_leaves(expand_modules(given))):
         if not _is_array(leaf):
             continue
@@ -515,15 +661,24 @@ def _arguments(
                 break
         else:
             # Under other names, as a split state under nnx.jit is.
-            return None, None
+            return None, None, None
         if place.sharding is None:
             continue
         name = jax.tree_util.keystr(path[1:])
         shard_shape = place.sharding.shard_shape(place.shape)
-        sizes[name] = math.prod(shard_shape) * place.dtype.itemsize
-        if moved := sizes[name] * _devices_that_lack(leaf, place):
+        size = math.prod(shard_shape) * place.dtype.itemsize
+        (hosted if _is_offloaded(place.sharding) else sizes)[name] = size
+        if moved := size * _devices_that_lack(leaf, place):
             moves[name] = moved
-    return dict(reversed(sizes.items())), dict(reversed(moves.items()))
+    return tuple(
+        dict(reversed(each.items())) for each in (sizes, hosted, moves)
+    )
+
+
+def _is_offloaded(sharding: Any) -> bool:
+    """Tell whether XLA counts an argument as being on the host."""
+    (platform,) = {device.platform for device in sharding.device_set}
+    return platform != "cpu" and "host" in (sharding.memory_kind or "")
 
 
 def _devices_that_lack(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
@@ -580,8 +735,8 @@ def program(
         >>> seen = program(lambda x, w: x @ w, x, w)
         >>> seen.collectives, seen.transfers
         ({'all-reduce': 1}, {'[0]': 4096})
-        >>> seen.memory
-        Memory(arguments=1536, results=512, temporaries=512, donated=0)
+        >>> seen.memory.arguments, seen.memory.total
+        (1536, 2560)
     """
     lowered = None
     # nnx.jit wraps both.
@@ -601,17 +756,18 @@ def program(
         else:
             lowered = _lower(function, args, kwargs)
         compiled = _compile(lowered)
-    sizes, moves = None, None
+    sizes, hosted, moves = None, None, None
     if lowered is not None and lowered is not function:
-        sizes, moves = _arguments((args, kwargs), lowered, compiled)
-    axes = _axes(lowered, compiled)
+        sizes, hosted, moves = _arguments((args, kwargs), lowered, compiled)
+    meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     return Program(
-        communication=communication(text, axes),
+        communication=communication(text, *meshes),
         memory=Memory.of(compiled.memory_analysis()),
         arguments=sizes,
+        host_arguments=hosted,
         transfers=moves,
-        axes=axes,
+        axes=_sizes(meshes),
         chip=_chip(compiled),
         text=text,
     )

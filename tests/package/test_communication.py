@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -152,6 +153,8 @@ def test_a_loop_without_a_count() -> None:
 
     assert seen
     assert not any(each.counted for each in seen if each.bytes > 4)
+    assert not any(each.bounded for each in seen if each.bytes > 4)
+    assert "? all-" in repr(seen)
 
 
 def test_the_line_is_the_readers() -> None:
@@ -184,7 +187,6 @@ NOTATIONS = {
     ),
     "replica_groups=mesh['a'=8] {'a':(1)2}": ("data",),
     "replica_groups={}": ("data", "model"),
-    "replica_groups={{0,1},{2,3},{4,5},{6,7}}": (),
 }
 PROGRAM = """HloModule f, num_partitions=8
 
@@ -213,7 +215,134 @@ def test_each_notation_of_groups(groups: str, outer: str) -> None:
     )
 
     assert (seen.kind, seen.axes) == ("all-reduce", NOTATIONS[groups])
+    assert not seen.part
     assert seen.arrays == ("f32[16]",)
+
+
+@pytest.mark.parametrize(
+    ("groups", "axes"),
+    [
+        ("{{0,1},{2,3},{4,5},{6,7}}", ("model",)),
+        ("{{0,2},{1,3},{4,6},{5,7}}", ("model",)),
+        ("{{0,1},{2},{3},{4,5},{6},{7}}", ("model",)),
+        ("{{0,1,4,5},{2,3,6,7}}", ("data", "model")),
+        ("mesh['a'=8] {'a':(4)2}", ("model",)),
+    ],
+)
+def test_a_part_of_an_axis(groups: str, axes: tuple[str, ...]) -> None:
+    """Groups of some of the devices along an axis name it, as a part."""
+    instruction = f"all-reduce(%p), replica_groups={groups}"
+    text = PROGRAM.replace("INSTRUCTION", instruction)
+    (seen,) = communication(
+        text.replace("OUTER", "call(%x), to_apply=%inner"),
+        {"data": 2, "model": 4},
+    )
+
+    assert (seen.axes, seen.part) == (axes, True)
+    assert f"over part of {' and '.join(axes)}, " in repr(seen)
+
+
+@pytest.mark.parametrize(
+    ("groups", "axes", "aliases"),
+    [
+        ("replica_groups={{0,4},{1,5},{2,6},{3,7}}", ("data",), ()),
+        ("replica_groups={{0,2,4,6},{1,3,5,7}}", ("p",), ()),
+        ("replica_groups={{0,1},{2,3},{4,5},{6,7}}", ("q",), ()),
+        (
+            "replica_groups={}",
+            ("data", "model"),
+            (("p", "q"), ("z",)),
+        ),
+        # jax 0.12 writes the names of the first mesh, whichever it is.
+        (
+            "replica_groups=mesh['data'=2,'model'=4] {'data','model':(1)2}",
+            ("p",),
+            (),
+        ),
+        (
+            "source_target_pairs={{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},"
+            "{7,1}}",
+            ("p",),
+            (),
+        ),
+    ],
+)
+def test_the_axes_of_several_meshes(
+    groups: str, axes: tuple[str, ...], aliases: tuple[Any, ...]
+) -> None:
+    """The mesh is the one whose axes have just the devices of a group."""
+    text = PROGRAM.replace("INSTRUCTION", f"all-reduce(%p), {groups}")
+    (seen,) = communication(
+        text.replace("OUTER", "call(%x), to_apply=%inner"),
+        {"data": 2, "model": 4},
+        {"p": 4, "q": 2},
+        {"z": 8},
+    )
+
+    assert (seen.axes, seen.part, seen.aliases) == (axes, False, aliases)
+
+
+def test_a_ragged_all_to_all() -> None:
+    """A device puts in the first array; the others say where it goes."""
+    text = """HloModule f, num_partitions=8
+
+ENTRY %main (x: bf16[64,128], sizes: s32[8]) -> bf16[512,128] {
+  %x = bf16[64,128]{1,0} parameter(0)
+  %s = s32[8]{0} parameter(1)
+  %y = bf16[512,128]{1,0} broadcast(%zero), dimensions={}
+  ROOT %z = bf16[512,128]{1,0} ragged-all-to-all(%x, %y, %s, %s, %s, %s)
+}
+"""
+    (seen,) = communication(text, {"expert": 8})
+
+    assert seen.arrays == ("bf16[64,128]",)
+    assert seen.bytes == seen.sent == 64 * 128 * 2
+    assert (seen.counted, seen.bounded, seen.exact) == (True, True, False)
+    assert repr(seen) == (
+        "<at most 1 ragged-all-to-all over expert, 16,384 bytes>"
+    )
+
+
+def test_a_branch_is_bounded() -> None:
+    """A collective in a branch runs at most once."""
+
+    def on_each(x: jax.Array) -> jax.Array:
+        return jax.lax.cond(
+            x[0, 0] > 0,
+            lambda x: jax.lax.psum(x, "model"),
+            lambda x: 2 * x,
+            x,
+        )
+
+    function = jax.shard_map(
+        on_each,
+        mesh=GRID,
+        in_specs=P("data", "model"),
+        out_specs=P("data", "model"),
+        check_vma=False,
+    )
+    (seen,) = found(function, X)
+
+    assert (seen.times, seen.counted, seen.bounded) == (1, False, True)
+    assert not seen.exact
+    assert repr(seen).startswith("<at most 1 all-reduce over model, ")
+
+
+def test_a_collective_is_one_line() -> None:
+    """A Collective prints what matters of it, however long its path is."""
+    (seen,) = found(lambda x: x.sum(0), X)
+    many = replace(
+        seen,
+        times=12,
+        arrays=("f32[32]",) * 100,
+        source=f"/{'folder/' * 30}train.py:31",
+        op_name="jit(step)/transpose(jvp())/dot_general:" * 40,
+    )
+
+    assert repr(many).startswith(
+        "<12 all-reduce over data, 128 bytes, train.py:31, jit(step)/trans"
+    )
+    assert len(repr(many)) == 120
 
 
 def test_a_fused_reduce_scatter() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook._devices_of import GPUS, TPUS
@@ -162,6 +163,155 @@ def test_a_loop_of_known_volume(machine: str) -> None:
     assert Path(seen.source.rpartition(":")[0]).name == Path(__file__).name
     assert report.available
     assert report.memory.total < report.available
+
+
+HOST, DEVICE = jax.memory.Space.Host, jax.memory.Space.Device
+
+
+def mesh_of(machine: str) -> Mesh:
+    """Give a mesh of the four devices of a machine."""
+    devices = jax.devices()[:4] if machine == "cpu" else devices_of(machine)
+    return jax.make_mesh((4,), ("x",), (AxisType.Auto,), devices=devices)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        "cpu",
+        pytest.param("v5e:2x2", marks=needs_tpus),
+        pytest.param("h100:1x4", marks=needs_gpus),
+    ],
+)
+@pytest.mark.parametrize("donate", [(), (0,)])
+def test_the_total_is_what_xla_gives(
+    machine: str, donate: tuple[int, ...]
+) -> None:
+    """Temporaries that hold results or arguments are not counted twice."""
+
+    def layer(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+        return jnp.tanh(x @ w), None
+
+    def update(w: jax.Array, x: jax.Array) -> jax.Array:
+        scan = jax.checkpoint(lambda w: jax.lax.scan(layer, x, w)[0].sum())
+        return w - jax.grad(scan)(w)
+
+    mesh = mesh_of(machine)
+    w = jax.ShapeDtypeStruct(
+        (8, 2048, 2048), jnp.float32, sharding=NamedSharding(mesh, P())
+    )
+    x = jax.ShapeDtypeStruct(
+        (2**15, 2048), jnp.float32, sharding=NamedSharding(mesh, P("x"))
+    )
+    jitted = jax.jit(update, donate_argnums=donate)
+    stats = jitted.lower(w, x).compile().memory_analysis()
+    memory = program(jitted, w, x).memory
+    total = getattr(stats, "total_allocation_bytes", memory.total)
+
+    assert memory.donated == (memory.results if donate else 0)
+    assert memory.total == pytest.approx(total, abs=1024)
+    assert memory.host == 0
+
+
+@needs_tpus
+@pytest.mark.parametrize("rows", [1024, 8192])
+def test_weights_on_the_host_of_a_tpu(rows: int) -> None:
+    """What is offloaded is in none of the figures of the device."""
+    mesh = mesh_of("v5e:2x2")
+    place = NamedSharding(mesh, P("x"), memory_kind="pinned_host")
+    w = jax.ShapeDtypeStruct((rows, 4096), jnp.float32, sharding=place)
+    x = jax.ShapeDtypeStruct(
+        (4096,), jnp.float32, sharding=NamedSharding(mesh, P())
+    )
+
+    @jax.jit
+    def function(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.device_put(jax.device_put(w, DEVICE) * x, HOST)
+
+    seen = program(function, w, x)
+    stats = function.lower(w, x).compile().memory_analysis()
+    size = rows * 4096 * 4 // 4
+
+    assert seen.memory.host == 2 * size
+    assert seen.host_arguments == {"[0]": size}
+    assert seen.arguments == {"[1]": 4 * 4096}
+    assert seen.memory.arguments == 4 * 4096
+    assert size <= seen.memory.temporaries < 2 * size + 2**17
+    total = getattr(stats, "total_allocation_bytes", seen.memory.total)
+    assert seen.memory.total == pytest.approx(total, abs=1024)
+    assert "on the host, not in the total" in repr(seen)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param("v5e:2x2", marks=needs_tpus),
+        pytest.param("h100:1x4", marks=needs_gpus),
+    ],
+)
+def test_activations_on_the_host(machine: str) -> None:
+    """What a policy of jax.checkpoint offloads is the host's."""
+    mesh = mesh_of(machine)
+    policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["x"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+    def layer(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+        return jnp.tanh(checkpoint_name(x, "x") @ w), None
+
+    @jax.jit
+    @jax.grad
+    def function(w: jax.Array, x: jax.Array) -> jax.Array:
+        scan = jax.checkpoint(
+            lambda w: jax.lax.scan(layer, x, w)[0].sum(), policy=policy
+        )
+        return scan(w)
+
+    w = jax.ShapeDtypeStruct(
+        (8, 1024, 1024), jnp.float32, sharding=NamedSharding(mesh, P())
+    )
+    x = jax.ShapeDtypeStruct(
+        (2**15, 1024), jnp.float32, sharding=NamedSharding(mesh, P("x"))
+    )
+    memory = program(function, w, x).memory
+    stats = function.lower(w, x).compile().memory_analysis()
+    total = getattr(stats, "total_allocation_bytes", memory.total)
+
+    # What eight layers get, on each of four devices.
+    assert memory.host == 8 * 2**13 * 1024 * 4
+    assert memory.total == pytest.approx(total, abs=1024)
+
+
+@needs_gpus
+def test_a_ragged_all_to_all_of_gpus() -> None:
+    """What is sent depends on data, and is not more than the array."""
+    mesh = jax.make_mesh(
+        (8,), ("expert",), (AxisType.Auto,), devices=devices_of("h100:1x8")
+    )
+    rows = NamedSharding(mesh, P("expert"))
+    x = jax.ShapeDtypeStruct((512, 128), jnp.bfloat16, sharding=rows)
+    sizes = jax.ShapeDtypeStruct((64,), jnp.int32, sharding=rows)
+
+    @jax.jit
+    @jax.shard_map(
+        mesh=mesh,
+        in_specs=P("expert"),
+        out_specs=P("expert"),
+        check_vma=False,
+    )
+    def send(x: jax.Array, *sizes: jax.Array) -> jax.Array:
+        whole = jnp.zeros((512, 128), x.dtype)
+        return jax.lax.ragged_all_to_all(
+            x, whole, *sizes, axis_name="expert"
+        )
+
+    (seen,) = program(send, x, *[sizes] * 4).communication
+
+    assert seen.kind == "ragged-all-to-all"
+    assert seen.sent == seen.bytes == 64 * 128 * 2
+    assert not seen.exact
 
 
 @needs_tpus
