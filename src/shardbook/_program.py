@@ -546,8 +546,9 @@ def _unharmed() -> Iterator[None]:
     updates, before it finds out that their Variables, which Flax guards,
     belong to another trace.
     """
-    # All of them, because a function reaches them in too many ways to
-    # follow. By type, because isinstance() may run code of the object.
+    # All but those that gc.freeze() hides, because a function reaches them
+    # in too many ways to follow. By type, because isinstance() may run
+    # code of the object.
     kept = [
         (vars(node), dict(vars(node)))
         for node in gc.get_objects()
@@ -657,6 +658,9 @@ def program(
         ({'all-reduce': 1}, {'[0]': 4096})
         >>> seen.memory
         Memory(arguments=1536, results=512, temporaries=512, donated=0)
+        >>> from functools import partial
+        >>> program(partial(jax.numpy.matmul, x), w).transfers
+        {'[0]': 4096}
     """
     function, args, kwargs = _unbind(function, args, kwargs)
     function = _unwrap(function)
