@@ -588,7 +588,9 @@ def layout(tree: Any) -> TreeLayout:
             boxes, optimizer state, abstract arrays with shardings, on a
             mesh of devices or an abstract one.
             A Variable that a Module holds twice is reported once, and an
-            array that two Variables hold is counted once.
+            array that two Variables hold is counted once. Leaves that are
+            functions are left out, such as the activation of an Equinox
+            module.
 
     Returns:
         One :class:`LeafLayout` for each array, with its shape on each
@@ -596,8 +598,9 @@ def layout(tree: Any) -> TreeLayout:
         as one in a notebook.
 
     Raises:
-        TypeError: If a leaf is neither an array nor a number, or is being
-            traced, or has a spec and no mesh.
+        TypeError: If a leaf is neither an array nor a number nor a
+            function, or is being traced, or has a spec and no mesh, or if
+            the tree itself is a function.
         ValueError: If the sharding of an abstract array does not divide
             its shape.
 
@@ -621,6 +624,9 @@ def layout(tree: Any) -> TreeLayout:
     first: dict[int, str] = {}
     leaves = []
     for path, leaf in named_leaves(tree):
+        # An Equinox module has its activation as a leaf.
+        if path and callable(leaf):
+            continue
         about = _leaf(path, leaf)
         if about.committed is not None:
             earlier = first.setdefault(id(leaf), path)

@@ -1,10 +1,12 @@
 """Report what a compiled call does, without running it."""
 
+import gc
 import html
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -15,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 from flax import nnx
-from flax.nnx.transforms import compilation
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 
@@ -578,7 +579,7 @@ def _lower(
 ) -> Any:
     """Lower a function, with the arguments bound that are not arrays."""
     owner = getattr(function, "__self__", function)
-    if is_graph_node(owner):
+    if is_graph_node(owner) or any(map(_is_array, jax.tree.leaves(owner))):
         raise TypeError(
             "expected a function that takes its Module as an argument, "
             "such as program(lambda model, x: model(x), model, x); got "
@@ -692,21 +693,93 @@ def _devices_that_lack(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
     return sum(held.get(device) != part for device, part in needed.items())
 
 
+@contextmanager
+def _unharmed() -> Iterator[None]:
+    """Put back what tracing changes in the Modules that there are.
+
+    An nnx.jit inside the traced function empties the Modules that it
+    updates, before it finds out that their Variables, which Flax guards,
+    belong to another trace.
+    """
+    # All but those that gc.freeze() hides, because a function reaches them
+    # in too many ways to follow. By type, because isinstance() may run
+    # code of the object.
+    kept = [
+        (vars(node), dict(vars(node)))
+        for node in gc.get_objects()
+        if nnx.Pytree in type(node).__mro__
+    ]
+    try:
+        yield
+    except Exception as error:
+        if "different trace level" in str(error):
+            error.add_note(
+                "A Module or Variable that the function updates must be "
+                "one of its arguments: write program(step, model, x) "
+                "instead of program(lambda x: step(model, x), x)."
+            )
+        raise
+    finally:
+        for now, before in kept:
+            if now.keys() != before.keys() or any(
+                now[name] is not value for name, value in before.items()
+            ):
+                now.clear()
+                now.update(before)
+
+
+def _unbind(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Find what a partial or method calls, and all that it passes on."""
+    while True:
+        # Equinox has a partial of its own.
+        if all(
+            hasattr(function, name) for name in ("func", "args", "keywords")
+        ):
+            args = (*function.args, *args)
+            kwargs = {**function.keywords, **kwargs}
+            function = function.func
+        # A method has the lower() of its function, which lacks the object.
+        elif hasattr(getattr(function, "__func__", None), "lower"):
+            args = (function.__self__, *args)
+            function = function.__func__
+        else:
+            return function, args, kwargs
+
+
+def _unwrap(stage: Any) -> Any:
+    """Take what jax has lowered or compiled out of a library's wrapper."""
+    for name in ("lowered", "compiled"):
+        inner = getattr(stage, name, None)
+        if isinstance(inner, jax.stages.Lowered | jax.stages.Compiled):
+            return inner
+    return stage
+
+
 def program(
     function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Program:
     """Compile a call, and report what it does; nothing is run.
 
+    Modules and Variables stay as they are, also if the function raises an
+    error: the attributes of all Modules in the process are put back after
+    tracing. So no other thread may change a Module meanwhile.
+
     Args:
         function: The function to compile. One that has ``lower``, as
-            :func:`jax.jit` and :func:`flax.nnx.jit` give it, is compiled
-            as it is; what is lowered or compiled already is taken as it
-            is, without arguments. Any other is put under
-            :func:`flax.nnx.jit` if an argument is or holds a Module or
-            Variable, and under :func:`jax.jit` if none does; its arrays
-            are then traced, and all other arguments (a mesh, a number, a
-            function) are bound. Pass all arrays as arguments: those that
-            a function closes over are constants of the program.
+            :func:`jax.jit`, :func:`flax.nnx.jit` and Equinox's
+            ``filter_jit`` give it, is compiled as it is; what is lowered
+            or compiled already is taken as it is, without arguments. Any
+            other is put under :func:`flax.nnx.jit` if an argument is or
+            holds a Module or Variable, and under :func:`jax.jit` if none
+            does; its arrays are then traced, and all other arguments (a
+            mesh, a number, a function) are bound. Pass all arrays as
+            arguments: those that a function closes over are constants of
+            the program. What a :func:`functools.partial` binds is passed
+            as an argument, and so is the object of a jitted method:
+            ``program(partial(step, model), x)`` is
+            ``program(step, model, x)``, and ``x`` has the path ``"[1]"``.
         *args: Arguments of the call, laid out as they would be. Arrays
             may be abstract: a :class:`jax.ShapeDtypeStruct` is taken to
             be where its sharding says, or where the call wants it.
@@ -720,8 +793,11 @@ def program(
     Raises:
         TypeError: If the function needs the numbers of an array while it
             is traced, or returns something other than arrays and numbers,
-            or is a Module or a method of one, or no function at all.
+            or is a Module or another tree of arrays, or a method of one,
+            or not a function at all.
             Other errors that it raises while it is traced are passed on.
+            Flax raises some if it updates a Module or Variable that is
+            not an argument; a note on them says what to write instead.
 
     Example:
         >>> import jax
@@ -737,24 +813,27 @@ def program(
         ({'all-reduce': 1}, {'[0]': 4096})
         >>> seen.memory.arguments, seen.memory.total
         (1536, 2560)
+        >>> from functools import partial
+        >>> program(partial(jax.numpy.matmul, x), w).transfers
+        {'[0]': 4096}
     """
+    function, args, kwargs = _unbind(function, args, kwargs)
+    function = _unwrap(function)
     lowered = None
-    # nnx.jit wraps both.
-    if isinstance(function, compilation.Compiled):
-        function = function.compiled
-    elif isinstance(function, compilation.Lowered):
-        function = function.lowered
-    if not callable(function) and not hasattr(function, "compile"):
-        raise TypeError(f"program() takes a function, but got {function!r}")
     if isinstance(function, jax.stages.Compiled):
         compiled = function
+    elif isinstance(function, jax.stages.Lowered):
+        lowered = function
+    elif not callable(function):
+        raise TypeError(f"program() takes a function, but got {function!r}")
     else:
-        if isinstance(function, jax.stages.Lowered):
-            lowered = function
-        elif hasattr(function, "lower"):
-            lowered = function.lower(*args, **kwargs)
-        else:
-            lowered = _lower(function, args, kwargs)
+        with _unharmed():
+            if hasattr(function, "lower"):
+                stage = function.lower(*args, **kwargs)
+            else:
+                stage = _lower(function, args, kwargs)
+        lowered = _unwrap(stage)
+    if lowered is not None:
         compiled = _compile(lowered)
     sizes, hosted, moves = None, None, None
     if lowered is not None and lowered is not function:

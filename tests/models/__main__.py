@@ -1,4 +1,4 @@
-"""Try layout() and program() on released models, and note what they say.
+"""Try layout() and program() on what others wrote, and note what they say.
 
 Run it with "nox -s models". What the tools count is counted again by code
 that shares nothing with theirs, and the exit status is 1 if they disagree.
@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import linen, nnx
+from flax.training.train_state import TrainState
 from jax.sharding import (
     AbstractMesh,
     AxisType,
@@ -35,7 +36,10 @@ from jax.sharding import (
 from shardbook import Program, layout, program
 
 NOTE = Path(__file__).parents[2] / "benchmarks" / "models.txt"
-PACKAGES = ("jax", "flax", "google-tunix", "gemma", "kauldron", "maxtext")
+PACKAGES = (
+    *("jax", "flax", "google-tunix", "gemma", "kauldron", "maxtext"),
+    *("equinox", "dm-haiku"),
+)
 # The devices along the two axes of a mesh, of so many devices.
 SHAPES = {8: (2, 4), 512: (128, 4)}
 
@@ -271,6 +275,100 @@ def maxtext() -> Iterator[Model | Step]:
         yield nnx_step("maxtext deepseek3, 5 layers", model, mesh, logits)
 
 
+# --- Steps of other libraries ---
+
+
+def staged_step(name: str, held: Any, step: Any, *args: Any) -> Step:
+    """Compile a step, which has to be the same lowered and compiled."""
+    seen = program(step, *args)
+    lowered = step.lower(*args)
+    for stage in (lowered, lowered.compile()):
+        again = program(stage)
+        assert again.memory == seen.memory
+        assert again.communication == seen.communication
+    return Step(name, held, seen)
+
+
+def equinox() -> Iterator[Step]:
+    """A module with a function among its leaves, under filter_jit."""
+    import equinox as eqx
+
+    mesh = jax.make_mesh((8,), ("data",), (AxisType.Auto,))
+    tx = optax.adam(1e-3)
+    model = eqx.nn.MLP(64, 64, 256, 2, key=jax.random.key(0))
+    moments = tx.init(eqx.filter(model, eqx.is_array))
+    held = eqx.filter_shard((model, moments), NamedSharding(mesh, P()))
+    batch = jax.device_put(
+        jnp.ones((64, 64)), NamedSharding(mesh, P("data"))
+    )
+
+    @eqx.filter_jit(donate="all-except-first")
+    def train_step(batch: jax.Array, model: Any, moments: Any) -> Any:
+        gradients = eqx.filter_grad(
+            lambda model: (jax.vmap(model)(batch) ** 2).mean()
+        )(model)
+        updates, moments = tx.update(gradients, moments)
+        return eqx.apply_updates(model, updates), moments
+
+    yield staged_step("equinox MLP", held, train_step, batch, *held)
+
+
+def haiku() -> Iterator[Step]:
+    """A transformed function under pmap."""
+    import haiku as hk
+
+    tx = optax.adam(1e-3)
+    model = hk.transform(lambda x: hk.nets.MLP([256, 64])(x))
+    batch = jnp.ones((8, 8, 64))
+    keys = jnp.stack([jax.random.PRNGKey(0)] * 8)
+    params = jax.pmap(model.init)(keys, batch)
+    held = params, jax.pmap(tx.init)(params)
+
+    def train_step(params: Any, moments: Any, batch: jax.Array) -> Any:
+        gradients = jax.grad(
+            lambda params: (model.apply(params, None, batch) ** 2).mean()
+        )(params)
+        updates, moments = tx.update(jax.lax.pmean(gradients, "i"), moments)
+        return optax.apply_updates(params, updates), moments
+
+    step = jax.pmap(train_step, axis_name="i", donate_argnums=(0, 1))
+    yield staged_step("haiku MLP, pmap", held, step, *held, batch)
+
+
+class Mlp(linen.Module):
+    """Two layers."""
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Apply both."""
+        return linen.Dense(64)(linen.relu(linen.Dense(256)(x)))
+
+
+def train_state() -> Iterator[Step]:
+    """A TrainState of Linen under jax.jit, with rows on devices."""
+    mesh = jax.make_mesh((8,), ("fsdp",), (AxisType.Auto,))
+    rows, model = NamedSharding(mesh, P("fsdp")), Mlp()
+    batch = jax.device_put(jnp.ones((64, 64)), rows)
+    state = TrainState.create(
+        apply_fn=model.apply,
+        params=model.init(jax.random.key(0), batch),
+        tx=optax.adam(1e-3),
+    )
+    whole = NamedSharding(mesh, P())
+    state = jax.device_put(
+        state, jax.tree.map(lambda x: rows if jnp.ndim(x) else whole, state)
+    )
+
+    @jax.jit(donate_argnums=0)
+    def train_step(state: TrainState, batch: jax.Array) -> TrainState:
+        gradients = jax.grad(
+            lambda params: (state.apply_fn(params, batch) ** 2).mean()
+        )(state.params)
+        return state.apply_gradients(grads=gradients)
+
+    yield staged_step("Linen TrainState", state, train_step, state, batch)
+
+
 def models() -> Iterator[Model | Step]:
     """Give all of them."""
     names = ["llama3p2_1b", "llama3p1_8b", "llama3p1_405b"]
@@ -281,6 +379,9 @@ def models() -> Iterator[Model | Step]:
     yield from tunix("gemma3", "Gemma3", names, "num_embed")
     yield from gemma()
     yield from maxtext()
+    yield from equinox()
+    yield from haiku()
+    yield from train_state()
 
 
 # --- What the tools count, counted again ---
@@ -305,6 +406,9 @@ def bytes_of_shards(tree: Any) -> Counter[jax.Device]:
     # As a pytree, a Module repeats what it shares.
     arrays = {id(leaf): leaf for leaf in jax.tree.leaves(tree)}
     for leaf in arrays.values():
+        # Equinox has functions among them.
+        if callable(leaf):
+            continue
         for shard in leaf.addressable_shards:
             held[shard.device] += shard.data.nbytes
     return held
