@@ -23,6 +23,8 @@ def init_sharded(
 
     Args:
         build: Makes the model. It is traced, twice: it sees no numbers.
+            If it annotates Variables with mesh axes, set the mesh around
+            the call.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path, such as
