@@ -321,13 +321,6 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session
-def mutation(session: nox.Session) -> None:
-    """Change solutions and pages, and list what nothing catches."""
-    install(session, "tests")
-    session.run("python", "tests/mutation", *session.posargs)
-
-
-@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types and configuration; "-- --fix" fixes style."""
     install(session, "lint")

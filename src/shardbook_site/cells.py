@@ -1,4 +1,4 @@
-"""Find the code cells of pages: for benchmarks, mutation and tests."""
+"""Find the code cells of pages: for benchmarks and tests."""
 
 import re
 from pathlib import Path
