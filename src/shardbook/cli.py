@@ -110,7 +110,10 @@ NEXT = _file(help="A problem or a file. Without one: the next to solve.")
 Seconds = Annotated[
     float,
     typer.Option(
-        min=0.1, max=DAY, help="How many seconds an attempt may take."
+        min=0.1,
+        max=DAY,
+        help="How many seconds of CPU time an attempt may use. One that "
+        "hardly uses the CPU for as long is ended too.",
     ),
 ]
 Megabytes = Annotated[
