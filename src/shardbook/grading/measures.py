@@ -5,8 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from functools import cache
-from typing import Any, TextIO
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -212,20 +211,17 @@ def donated(seen: Seen) -> int:
     )
 
 
-@cache
-def _nowhere() -> TextIO:
-    # A file like the one that it replaces, with a buffer and a descriptor,
-    # and never closed: an attempt may keep it.
-    return open(os.devnull, "w", encoding="utf-8")
-
-
 @contextmanager
 def errors() -> Iterator[list[BaseException]]:
     """Take the error that a call raises for its answer."""
     raised: list[BaseException] = []
     try:
-        # jax 0.12.0 prints the place of some errors on its own.
-        with redirect_stdout(_nowhere()):
+        # jax 0.12.0 prints the place of some errors on its own. In a file,
+        # for an attempt can ask for what only a file has, such as a buffer.
+        with (
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            redirect_stdout(nowhere),
+        ):
             yield raised
     except Crashed as crash:
         if crash.error is None:
