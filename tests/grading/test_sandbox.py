@@ -69,7 +69,8 @@ HOSTILE = {
         body(
             "import jax",
             "jax.jit(lambda n: jax.lax.while_loop(",
-            "    lambda n: n >= 0, lambda n: n, n))(1).block_until_ready()",
+            "    lambda n: n >= 0, lambda n: (n + 1) % 7, n",
+            "))(1).block_until_ready()",
         ),
         "crashed",
         "its process used more than 5 s of CPU time",
