@@ -67,7 +67,10 @@ class NotWritten(Exception):  # noqa: N818
 
 
 class TimeIsUp(BaseException):
-    """An attempt has exceeded a limit, and does not expect an error."""
+    """An attempt has exceeded a limit.
+
+    It is a BaseException, so that ``except Exception`` does not take it.
+    """
 
 
 @dataclass(eq=False)
@@ -367,10 +370,12 @@ def _syntax(error: SyntaxError, filename: str) -> str:
     other = error.filename != filename
     of = f" of {os.path.basename(str(error.filename))}" if other else ""
     lines = "".join(traceback.format_exception_only(error)).split("\n")
-    # Python marks no column of a TabError: the mark is at the first then.
-    code, mark, *_ = *(x[4:] for x in lines if x[:4] == " " * 4), "^", "^"
-    start = max(0, mark.index("^") - SHOWN // 2)
-    shown = (f"  {each[start:][:SHOWN]}" for each in (code, mark))
+    shown = [line[4:] for line in lines if line.startswith(" " * 4)]
+    if shown:
+        # Python marks no column of a TabError: it is the first one then.
+        code, mark, *_ = *shown, "^"
+        start = max(0, mark.find("^") - SHOWN // 2)
+        shown = [f"  {each[start:][:SHOWN]}" for each in (code, mark)]
     return "\n".join([words, f"(line {error.lineno}{of})", *shown])
 
 

@@ -274,7 +274,7 @@ def guarded_copies() -> Iterator[list[BaseException]]:
         with jax.transfer_guard_device_to_device("disallow_explicit"):
             yield refused
     except Crashed as crash:
-        if "Disallowed device-to-device" not in str(crash):
+        if "Disallowed device-to-device" not in str(crash.error):
             raise
         refused.append(crash)
 
