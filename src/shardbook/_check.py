@@ -7,6 +7,7 @@ import inspect
 import io
 from collections import ChainMap
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
@@ -66,7 +67,9 @@ def check(
     Args:
         function: Your attempt. It has the name of the problem, such as
             ``state_zero_kernel``.
-        seconds: How many seconds it may take.
+        seconds: How many seconds of CPU time it may use, in all of its
+            threads and child processes. A call that hardly uses the CPU for
+            as many seconds of wall-clock time is ended too.
         megabytes: How many MiB of memory it may ask for.
 
     Returns:
@@ -85,12 +88,14 @@ def check(
         In a cell below your attempt ``def state_zero_kernel(...)``:
         ``shardbook.check(state_zero_kernel)``.
     """
-    name = getattr(function, "__name__", None)
-    if not callable(function) or name is None or isinstance(function, type):
+    # A decorator such as jax.jit hides the function that it takes.
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType | MethodType):
         raise TypeError(
             "check() takes a function that you have defined, but got "
             f"an object of type {type(function).__name__}"
         )
+    name = getattr(function, "__name__", plain.__name__)
     if name not in NAMES:
         raise ValueError(
             f"Unknown problem {name!r}. Give your function one of these "
@@ -99,8 +104,7 @@ def check(
     require_limit(seconds)
     pickled = io.BytesIO()
     try:
-        # A decorator such as jax.jit hides the function that it takes.
-        _Pickler(pickled).dump((function, inspect.unwrap(function)))
+        _Pickler(pickled).dump((function, plain))
     # What can go wrong depends on what the function uses.
     except Exception as error:
         raise TypeError(

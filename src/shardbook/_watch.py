@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from watchfiles import watch as changes
 
 from shardbook.grading import attempt_files
-from shardbook.grading.verdict import Verdict
+from shardbook.grading.verdict import Verdict, visible
 from shardbook.problems import NAMES
 
 
@@ -112,7 +112,7 @@ class Watch:
     def show(self) -> None:
         """Show the verdict, or what is graded, and what a key gives."""
         say, left = self.console.print, len(attempt_files.unsolved())
-        exists = os.path.lexists(self.path)
+        exists, path = os.path.lexists(self.path), visible(str(self.path))
         if self.console.is_terminal:
             self.console.clear()
         if self.verdict:
@@ -120,9 +120,9 @@ class Watch:
             say(f"Graded at {self.time}, {solved}", style="dim")
             say(self.verdict, crop=False)
         elif exists:
-            say(f"Grading {self.path} since {self.time} ...", markup=False)
+            say(f"Grading {path} since {self.time} ...", markup=False)
         else:
-            say(f"There is no {self.path}. Key n starts it.", markup=False)
+            say(f"There is no {path}. Key n starts it.", markup=False)
         if self.below:
             say()
             say(self.below)

@@ -143,7 +143,8 @@ Seconds = Annotated[
     float,
     typer.Option(
         callback=_limit,
-        help="How many seconds an attempt may take, at most a day.",
+        help="How many seconds of CPU time an attempt may use, at most a "
+        "day. One that hardly uses the CPU for as long is ended too.",
     ),
 ]
 Megabytes = Annotated[

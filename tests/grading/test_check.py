@@ -115,8 +115,16 @@ def test_what_is_no_attempt() -> None:
 
     with pytest.raises(ValueError, match="Unknown problem 'solve'"):
         shardbook.check(solve)
-    with pytest.raises(TypeError, match="a function that you have defined"):
-        shardbook.check(nnx.Linear)
+
+    class Solve:
+        __name__ = "state_zero_kernel"
+
+        def __call__(self) -> None:
+            pass
+
+    for each in (nnx.Linear, Solve(), len, 3):
+        with pytest.raises(TypeError, match="a function that you have def"):
+            shardbook.check(each)
 
 
 @pytest.mark.parametrize("seconds", [0, math.inf, math.nan])
@@ -126,13 +134,44 @@ def test_a_limit_that_is_none(seconds: float) -> None:
         shardbook.check(state_zero_kernel, seconds=seconds)
 
 
-def test_a_server_that_has_ended() -> None:
-    """check() says so, and the next call has another one."""
-    server = _check._sandbox()._server
+KILLS = """
+def state_zero_kernel(*_):
+    import psutil
+
+    parents = psutil.Process().parents()
+    parents[{}].kill()
+    while True:
+        pass
+"""
+
+
+def test_the_process_that_watches_is_killed() -> None:
+    """The verdict says so, and the next call is graded."""
+    text = KILLS.format(0)
+    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+    words = "its process and the one that watches over it were killed"
+
+    assert (verdict.status, verdict.why) == ("crashed", words)
+    assert shardbook.check(state_zero_kernel).right
+
+
+def test_the_server_is_killed() -> None:
+    """The call that killed it is graded, and so is the next one."""
+    text = KILLS.format(1)
+    function = defined_in_a_cell(text, "state_zero_kernel")
+    verdict = shardbook.check(function, seconds=3)
+    words = "it used more than 3 s of CPU time\n(line 7)"
+
+    assert (verdict.status, verdict.why) == ("crashed", words)
+    assert shardbook.check(state_zero_kernel).right
+
+
+def test_a_server_that_was_killed_between_two_calls() -> None:
+    """The next call has another server."""
+    shardbook.check(state_zero_kernel)
+    server = _check._sandbox()._server().process
     server.kill()
     server.wait()
-    with pytest.raises(OSError, match="the process that grades has ended"):
-        shardbook.check(state_zero_kernel)
 
     assert shardbook.check(state_zero_kernel).right
 

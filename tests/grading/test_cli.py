@@ -226,6 +226,33 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
+    """Odd names and errors are spelled out, and later files are graded."""
+    odd = os.fsdecode(b"caf\xe9.py")
+    (tmp_path / odd).write_text(
+        f"def {NAME}(*_):\n    raise ValueError('\\x1b[2J \\udce9')\n"
+    )
+    kills = f"import os\ndef {NAME}(*_): os.kill(os.getppid(), 9)\n"
+    (tmp_path / "kills.py").write_text(kills)
+    files = (odd, "kills.py", str(solve(tmp_path)))
+    strict = {"PYTHONIOENCODING": "utf-8:strict"}
+    result = run("check", *files, **strict)
+    verdicts = json.loads(run("check", "--json", *files, **strict).stdout)
+
+    assert result.returncode == 1, result.stderr
+    assert r"  caf\udce9.py" in result.stdout
+    assert r"ValueError: \x1b[2J \udce9" in result.stdout
+    assert "watches over it were killed" in result.stdout
+    assert "1 of 3 are right" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert [each["status"] for each in verdicts] == [
+        "crashed",
+        "crashed",
+        "right",
+    ]
+    assert json.dumps(verdicts, ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -477,7 +504,7 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
 
     assert terminal.end() == 0
     assert "\x1b[2J" in right
-    assert "TimeoutError" not in terminal.seen
+    assert "CPU time" not in terminal.seen
     assert "right" in hint
     assert "right" not in started
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 
@@ -48,6 +49,31 @@ def test_a_call_does_not_need_its_rehearsal(
         }
 
     assert endings == {"returned"}
+
+
+@pytest.mark.parametrize("who", ["the process", "its supervisor"])
+def test_a_process_that_is_killed_as_it_waits(who: str) -> None:
+    """A rehearsed process that was killed is no crash of the next call."""
+    with Sandbox() as sandbox:
+
+        def call() -> Any:
+            rehearsal = ("os:getpid", [])
+            return sandbox.call("os:getpid", [], rehearsal=rehearsal)
+
+        first = call()
+        assert sandbox._rehearsed is not None
+        assert sandbox._rehearsed.poll(60)
+        server = psutil.Process(sandbox._server().process.pid)
+        (supervisor,) = (
+            each for each in server.children() if each.children()
+        )
+        (job,) = supervisor.children()
+        (job if who == "the process" else supervisor).kill()
+        psutil.wait_procs([job], timeout=60)
+        second = call()
+
+    assert (first.ending, second.ending) == ("returned", "returned")
+    assert second.value not in (first.value, job.pid)
 
 
 def test_what_a_rehearsal_prints() -> None:

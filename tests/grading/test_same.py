@@ -1,5 +1,6 @@
 """Checks compare with the solution, here of a problem made for tests."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -392,9 +393,26 @@ def test_a_copy_between_devices_is_seen(
     wrong = fails(check, first_on_one)
     assert wrong is not None
     assert wrong.got == "a copy from one device to another"
-    other = fails(check, fails_in_words)
-    assert other is not None
-    assert other.got == "TypeError: no batch"
+    with pytest.raises(Crashed, match="TypeError: no batch"):
+        fails(check, fails_in_words)
+
+
+def test_an_attempt_may_write_bytes(
+    problem: Callable[..., None], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Standard output is a file, whatever is watched or refused."""
+
+    def writes(x: jax.Array) -> jax.Array:
+        sys.stdout.buffer.write(b"bytes")
+        os.write(sys.stdout.fileno(), b"bytes")
+        return halved(x)
+
+    problem(halved)
+    for under in (measures.errors, measures.guarded_copies):
+        case = Case("toy(normal(4))", under=under)
+        seen = observe(Attempt("toy", writes, __file__, {}), case)
+
+        assert seen.noted == []
 
 
 def test_a_refused_call_prints_nothing(

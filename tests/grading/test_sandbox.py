@@ -14,7 +14,7 @@ from shardbook.grading.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 
 NAME = "state_zero_kernel"
-SECONDS = 20.0
+SECONDS = 5.0
 
 
 def body(*lines: str, top: str = "") -> str:
@@ -50,7 +50,91 @@ CONFIG = "import jax\njax.config.update('jax_{}', {!r})\n".format
 # The text of an attempt, or what makes its file; and what must be said of
 # it: the status, and words of the reason.
 HOSTILE = {
-    "hangs": (body("while True: pass"), "crashed", "took more than 20 s"),
+    "hangs": (
+        body("while True: pass"),
+        "crashed",
+        "it used more than 5 s of CPU time\n(line 4)",
+    ),
+    "hangs_as_it_is_loaded": (
+        "while True: pass\n",
+        "crashed",
+        "it used more than 5 s of CPU time\n(line 1)",
+    ),
+    "loops_in_c": (
+        body("sum(range(10**13))"),
+        "crashed",
+        "its process used more than 5 s of CPU time",
+    ),
+    "loops_in_jit": (
+        body(
+            "import jax",
+            "jax.jit(lambda n: jax.lax.while_loop(",
+            "    lambda n: n >= 0, lambda n: (n + 1) % 7, n",
+            "))(1).block_until_ready()",
+        ),
+        "crashed",
+        "its process used more than 5 s of CPU time",
+    ),
+    "ignores_signals": (
+        body(
+            "import signal",
+            "signal.signal(signal.SIGXCPU, signal.SIG_IGN)",
+            "while True: pass",
+        ),
+        "crashed",
+        "its process used more than 5 s of CPU time",
+    ),
+    "takes_most_errors": (
+        body("while True:", "    try: 1 / 0", "    except Exception: pass"),
+        "crashed",
+        "it used more than 5 s of CPU time\n(line ",
+    ),
+    "searches_for_long": (
+        body("import re", "re.match('(a|aa)+$', 'a' * 99 + 'b')"),
+        "crashed",
+        "it used more than 5 s of CPU time\n(line 5)",
+    ),
+    "has_a_child_that_hangs": (
+        body("import os", "os.system('while :; do :; done')"),
+        "crashed",
+        "its process used more than 5 s of CPU time",
+    ),
+    "sleeps": (
+        body("import time", "time.sleep(600)"),
+        "crashed",
+        "it hardly used the CPU for 5 s\n(line 5)",
+    ),
+    "waits_for_itself": (
+        body(
+            "import threading",
+            "lock = threading.Lock()",
+            "lock.acquire()",
+            "lock.acquire()",
+        ),
+        "crashed",
+        "it hardly used the CPU for 5 s\n(line 7)",
+    ),
+    "forks_without_end": (
+        body("import os", "while True: os.fork()"),
+        "crashed",
+        "its process started more than 256 processes",
+    ),
+    "ends_its_parent": (
+        body("import os", "os.kill(os.getppid(), 15)", "while True: pass"),
+        "crashed",
+        "its process and the one that watches over it were killed",
+    ),
+    "kills_its_parent": (
+        body("import os", "os.kill(os.getppid(), 9)", "while True: pass"),
+        "crashed",
+        "its process and the one that watches over it were killed",
+    ),
+    "kills_the_server": (
+        "import os, psutil\n"
+        f"psutil.Process(os.getppid()).parent().kill()\n{SOLUTION}",
+        "right",
+        "",
+    ),
     "exits": (body("raise SystemExit(0)"), "crashed", "called sys.exit(0)"),
     "exits_hard": (
         body("import os", "os._exit(0)"),
@@ -239,7 +323,9 @@ def test_one_clear_line(graded: dict[str, Verdict], name: str) -> None:
     assert verdict.status == status, verdict
     assert words in verdict.why, verdict
     assert "shardbook" not in verdict.why
-    assert len(verdict.why.splitlines()) <= 2
+    # Of a syntax error, the line and its mark are shown too.
+    lines = 4 if "SyntaxError" in words else 2
+    assert len(verdict.why.splitlines()) <= lines
 
 
 def test_the_last_words_are_kept(graded: dict[str, Verdict]) -> None:
@@ -330,6 +416,33 @@ def test_outcomes_come_in_the_order_of_the_calls() -> None:
         "died of SIGTERM",
         "returned",
     ]
+
+
+def test_how_long_a_call_took() -> None:
+    """An outcome has the time of the call, as a clock on the wall has."""
+    with Sandbox() as sandbox:
+        outcome = sandbox.call("time:sleep", [1.5])
+
+    assert 1.5 <= outcome.seconds < 10
+
+
+SLOWLY = """
+import time
+
+end = time.monotonic() + 5
+while time.monotonic() < end:
+    sum(range(10**6))
+    time.sleep(0.1)
+"""
+
+
+def test_a_call_may_take_longer_than_its_cpu_time() -> None:
+    """A call that shares the CPU with others has the time that it needs."""
+    with Sandbox() as sandbox:
+        outcome = sandbox.call("builtins:exec", [SLOWLY], seconds=3)
+
+    assert outcome.ending == "returned", outcome
+    assert outcome.seconds > 3
 
 
 def test_a_file_called_jax_is_not_imported(

@@ -1,7 +1,11 @@
 """A verdict says what was called, and what came of it."""
 
 import dataclasses
+import html
+import json
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +34,13 @@ VERDICT = Verdict(
     why="the values differ",
     read="The API",
 )
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """Open a sandbox for some of the tests."""
+    with Sandbox() as sandbox:
+        yield sandbox
 
 
 def shown(verdict: Verdict, width: int) -> str:
@@ -145,10 +156,80 @@ def test_how_an_attempt_ended(tmp_path: Path) -> None:
         path.write_text(f"{body}    for n in range(99): print(n)\n")
         (talks,) = verdicts_of(sandbox, [job])
 
-    assert slow.why.startswith("TimeoutError: it took more than 3 s\n(line")
+    words = "it used more than 3 s of CPU time\n(line"
+    assert slow.why.startswith(words)
+    assert slow.seconds > 3
     assert repr(large).endswith("it needs more than 64 MiB of memory")
     assert "printed, the end of it:\n    79\n" in repr(talks)
     assert len([*tmp_path.iterdir()]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shows"),
+    [
+        (
+            "def f(:\n",
+            "SyntaxError: invalid syntax|(line 1)|def f(:|      ^",
+        ),
+        (
+            "if 1:\n    x = 1\n  y = 2\n",
+            "IndentationError: unindent does not match any outer "
+            "indentation level|(line 3)|y = 2|     ^",
+        ),
+        (
+            "if 1:\n\tx = 1\n        y = 2\n",
+            "TabError: inconsistent use of tabs and spaces in indentation|"
+            "(line 3)|y = 2|^",
+        ),
+        (
+            f"x = '{'x' * 80}' 3\n",
+            f"SyntaxError: invalid syntax|(line 1)|{'x' * 28}' 3|"
+            f"{' ' * 30}^",
+        ),
+        (
+            "import broken",
+            "SyntaxError: invalid syntax|"
+            "(line 1 of broken.py)|def f(:|      ^",
+        ),
+    ],
+)
+def test_a_syntax_error(
+    tmp_path: Path, sandbox: Sandbox, text: str, shows: str
+) -> None:
+    """The line is shown, with a mark below the place."""
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    (verdict,) = verdicts_of(sandbox, [(NAME, "file", str(path), "mine")])
+    error, place, code, mark = shows.split("|")
+    lines = f"{place}\n  {code}\n  {mark}"
+
+    assert verdict.why == f"{error}\n{lines}"
+    assert f"<pre>{html.escape(verdict.why)}</pre>" in verdict._repr_html_()
+    for words in (shown(verdict, 80), repr(verdict)):
+        assert f"\n      {code}\n      {mark}\n" in f"{words}\n"
+
+
+def test_what_can_not_be_shown(tmp_path: Path, sandbox: Sandbox) -> None:
+    """Codes of a terminal, and what UTF-8 can't encode, are spelled out."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        f"def {NAME}(*_):\n"
+        "    print('\\x1b[2J')\n"
+        "    raise ValueError('\\x1b[2J\\x9b \\ud800 \\t\\u00e9')\n"
+    )
+    job = (NAME, "file", str(path), "\udce9\x1b.py")
+    (verdict,) = verdicts_of(sandbox, [job])
+    words = json.dumps(verdict.as_json(), ensure_ascii=False)
+
+    assert verdict.source == r"\udce9\x1b.py"
+    assert verdict.why.startswith(
+        "ValueError: \\x1b[2J\\x9b \\ud800 \t\u00e9\n"
+    )
+    assert verdict.printed == "\\x1b[2J\n"
+    for text in (shown(verdict, 80), verdict._repr_html_(), words):
+        assert "\x1b" not in text
+        assert text.encode()
 
 
 def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
@@ -190,3 +271,27 @@ def test_a_remark_is_no_refusal(
     assert verdict.right, verdict
     assert [*verdict.remarks] == [("so", "S")]
     assert "\n  remark: so\n  read: S (shardbook" in repr(verdict)
+
+
+def test_a_limit_that_is_exceeded_outside_of_an_attempt(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No line is named if it is the solution that runs as time is up."""
+    call = "state_zero_kernel(3, normal(2, 3), 4)"
+    checks = ModuleType("checks")
+    checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
+    checks.CHECKS = (  # type: ignore[attr-defined]
+        same.values(
+            call, lambda _: signal.raise_signal(signal.SIGXCPU), "values"
+        ),
+    )
+    monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / "mine.py"
+    path.write_text(attempt_files.solution(NAME))
+    grade = run.grade(NAME, "file", str(path), "mine", seconds=3)
+    verdict = Verdict(**grade)
+
+    assert (verdict.status, verdict.check) == ("crashed", "values")
+    assert verdict.why == "grading it used more than 3 s of CPU time"

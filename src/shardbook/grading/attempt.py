@@ -24,6 +24,8 @@ import jax
 from shardbook import inputs
 
 LARGEST_FILE = 2**20
+# How many columns of a line with a syntax error are shown.
+SHOWN = 60
 # What an attempt must leave as it is: these modules, and their classes.
 MODULES = (
     flax.linen,
@@ -62,6 +64,13 @@ class Crashed(Exception):  # noqa: N818
 
 class NotWritten(Exception):  # noqa: N818
     """An attempt raises NotImplementedError, as the starter does."""
+
+
+class TimeIsUp(BaseException):
+    """An attempt has exceeded a limit.
+
+    It is a BaseException, so that ``except Exception`` does not take it.
+    """
 
 
 @dataclass(eq=False)
@@ -285,10 +294,10 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
             # An attempt can change the filters; this it can't.
             warnings.warn = note
             yield
-    except (Wrong, Crashed, NotWritten):
+    except (Wrong, Crashed, NotWritten, TimeIsUp):
         raise
     except NotImplementedError as error:
-        if _line(error, filename) and not str(error):
+        if line_of(error, filename) and not str(error):
             raise NotWritten from None
         raise Crashed(_words(error, filename), error) from None
     except SystemExit as error:
@@ -329,7 +338,7 @@ def _owners() -> list[Any]:
     return [*MODULES, *classes]
 
 
-def _line(error: BaseException, filename: str) -> int | None:
+def line_of(error: BaseException, filename: str) -> int | None:
     """Find the last line of the attempt that an error went through."""
     line, step = None, error.__traceback__
     while step is not None:
@@ -341,16 +350,33 @@ def _line(error: BaseException, filename: str) -> int | None:
 
 def _words(error: BaseException, filename: str) -> str:
     if isinstance(error, SyntaxError):
-        place = f", line {error.lineno}" if error.lineno else ""
-        return f"{type(error).__name__}: {error.msg}{place}"
+        return _syntax(error, filename)
     # Without what jax adds about its own frames.
     with contextlib.suppress(AttributeError):
         del error.__notes__
     message = "".join(traceback.format_exception_only(error)).strip()
     if len(message) > 600:
         message = f"{message[:600]} ..."
-    line = _line(error, filename)
+    line = line_of(error, filename)
     return f"{message}\n(line {line})" if line else message
+
+
+def _syntax(error: SyntaxError, filename: str) -> str:
+    """Describe a syntax error, with its line and a mark below the line."""
+    words = f"{type(error).__name__}: {error.msg}"
+    if not error.lineno:
+        return words
+    # What an attempt imports can be what is broken.
+    other = error.filename != filename
+    of = f" of {os.path.basename(str(error.filename))}" if other else ""
+    lines = "".join(traceback.format_exception_only(error)).split("\n")
+    shown = [line[4:] for line in lines if line.startswith(" " * 4)]
+    if shown:
+        # Python marks no column of a TabError: it is the first one then.
+        code, mark, *_ = *shown, "^"
+        start = max(0, mark.find("^") - SHOWN // 2)
+        shown = [f"  {each[start:][:SHOWN]}" for each in (code, mark)]
+    return "\n".join([words, f"(line {error.lineno}{of})", *shown])
 
 
 def load_file(problem: str, path: str) -> Attempt:

@@ -20,7 +20,9 @@ from shardbook.grading.attempt import (
     Attempt,
     Crashed,
     NotWritten,
+    TimeIsUp,
     Wrong,
+    line_of,
     load_file,
     load_pickle,
     solution,
@@ -28,6 +30,7 @@ from shardbook.grading.attempt import (
 from shardbook.grading.cases import Case, compiled
 from shardbook.grading.environment import forget_programs
 from shardbook.grading.measures import counted
+from shardbook.grading.sandbox import LIMITS
 from shardbook.grading.spies import replaced
 from shardbook.grading.verdict import Verdict
 
@@ -65,7 +68,7 @@ def grade(
         source: The path of the file, or the pickled function in base 64.
         name: What to call it in the verdict.
         devices: How many devices to grade it on, 2 or more.
-        seconds: How long it may take; 0 for as long as it needs.
+        seconds: The limit that the supervisor sets, to be named.
 
     Returns:
         The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
@@ -81,7 +84,7 @@ def grade(
         sys.path.append(os.path.dirname(source))
         sys.dont_write_bytecode = True
     try:
-        with _time_limit(seconds), replaced(warnings, "warn", _warn):
+        with _limits(seconds), replaced(warnings, "warn", _warn):
             load = load_file if kind == "file" else load_pickle
             attempt = load(problem, source)
             attempt.find()
@@ -115,10 +118,17 @@ def grade(
     except NotWritten:
         why = "replace raise NotImplementedError with your code"
         found = {"status": "not written", "why": why}
+    except TimeIsUp as error:
+        # As it is loaded, there is no attempt to ask.
+        line = line_of(error, attempt.filename if attempt else source)
+        why = (
+            f"it {error}\n(line {line})" if line else f"grading it {error}"
+        )
+        found = {"status": "crashed", "check": step, "why": why}
     except Exception as error:
         found = {"check": step, **_failure(error, checks)}
-        if attempt:
-            found |= {"call": attempt.call, "given": attempt.given}
+    if attempt and "check" in found:
+        found |= {"call": attempt.call, "given": attempt.given}
     return Verdict(problem, name, **found).as_json()
 
 
@@ -138,19 +148,18 @@ def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise an error where the attempt is when its time is up."""
+def _limits(seconds: float) -> Iterator[None]:
+    """Raise an error where the attempt is when it exceeds a limit."""
 
-    def end(*_: Any) -> None:
-        raise TimeoutError(f"it took more than {seconds:g} s")
+    def end(number: int, _: Any) -> None:
+        raise TimeIsUp(LIMITS[signal.Signals(number)].format(seconds))
 
-    if seconds:
-        signal.signal(signal.SIGALRM, end)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = {number: signal.signal(number, end) for number in LIMITS}
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _warn(message: Any, *rest: Any, **more: Any) -> None:

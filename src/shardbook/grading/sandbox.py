@@ -3,13 +3,16 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,11 +22,17 @@ from shardbook.grading.environment import (
     require_versions,
 )
 
-# What a job may take, unless the caller says otherwise.
+# How many seconds of CPU time and how many MiB of memory a job may use,
+# unless the caller says otherwise.
 SECONDS = 60.0
 MEGABYTES = 8192
 # The most seconds that a caller can allow.
 DAY = 86_400
+# The signals that tell a job that it must end, and what each says of it.
+LIMITS = {
+    signal.SIGXCPU: "used more than {:g} s of CPU time",
+    signal.SIGALRM: "hardly used the CPU for {:g} s",
+}
 RETURNED = "returned"
 BOOT = (
     "import json, sys; path, descriptor, modules = json.loads(sys.argv[1]);"
@@ -53,10 +62,11 @@ class Outcome:
 
     Attributes:
         value: What the function returned, or ``None`` if it did not.
-        ending: ``"returned"``, or how it ended instead: ``"took more than
-            60 s"``, ``"ended with exit status 3"``, ``"died of SIGSEGV"``.
+        ending: ``"returned"``, or how its process ended instead: ``"used
+            more than 60 s of CPU time"``, ``"ended with exit status 3"``,
+            ``"died of SIGSEGV"``.
         output: The last 4,096 bytes that it printed.
-        seconds: How long it took.
+        seconds: How long it took, in seconds of wall-clock time.
     """
 
     value: Any
@@ -65,16 +75,83 @@ class Outcome:
     seconds: float
 
 
-@contextlib.contextmanager
-def _from_the_server() -> Iterator[None]:
-    """Say of an error of a connection that the server has ended."""
+UNWANTED = Outcome(None, "was not wanted", "", 0)
+KILLED = Outcome(
+    None, "and the one that watches over it were killed", "", 0
+)
+ENDED = (
+    "the process that grades has ended; what it printed, if anything, is "
+    "above"
+)
+
+
+class _Server:
+    """A server process, and how to reach it.
+
+    Args:
+        folder: The folder that it works in.
+        modules: What it imports beside jax and flax.
+    """
+
+    def __init__(self, folder: str, modules: Sequence[str]) -> None:
+        # Not the folder that we are in: a file called jax.py in it would be
+        # imported in the place of jax. That of the program comes last.
+        here = {"", ".", os.getcwd()}
+        program = os.path.abspath(os.path.dirname(sys.argv[0]))
+        path = [entry for entry in sys.path if entry not in here]
+        path.sort(key=lambda entry: entry == program)
+        # For each connection, the server is sent one end of it.
+        self.requests, theirs = socket.socketpair()
+        with theirs:
+            boot = json.dumps([path, theirs.fileno(), modules])
+            self.process = subprocess.Popen(
+                (sys.executable, "-E", "-P", "-c", BOOT, boot),
+                cwd=folder,
+                env=grading_environment(),
+                pass_fds=[theirs.fileno()],
+                # When this is closed, by us or by our end, the server ends.
+                stdin=subprocess.PIPE,
+                # Ctrl-C is for us alone.
+                start_new_session=True,
+            )
+        # Whether a call has begun there. One that can't import jax ends
+        # before, and another one would too.
+        self.works = False
+
+    def connect(self) -> Connection:
+        """Connect to a supervisor of its own."""
+        ours, theirs = socket.socketpair()
+        link = Connection(ours.detach())
+        # Without a server, nothing but an end comes from the link.
+        with theirs, contextlib.suppress(OSError):
+            socket.send_fds(self.requests, [b"."], [theirs.fileno()])
+        return link
+
+    def was_killed(self, within: float = 0) -> bool:
+        """Tell whether it worked, and has ended or does within seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(within)
+        return self.works and self.process.returncode is not None
+
+    def close(self) -> None:
+        """End it, and all that it started."""
+        self.requests.close()
+        try:
+            self.process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _answer(link: Connection, wanted: Callable[[], bool]) -> Any:
+    """Wait for what a supervisor sends, if that is still wanted."""
+    while not link.poll(0.1):
+        if not wanted():
+            return UNWANTED
     try:
-        yield
-    except (EOFError, OSError) as error:
-        raise OSError(
-            "the process that grades has ended; what it printed, if "
-            "anything, is above"
-        ) from error
+        return link.recv()
+    except (EOFError, OSError):
+        return KILLED
 
 
 class Sandbox:
@@ -98,26 +175,11 @@ class Sandbox:
         )
         self._rehearsal: Any = None
         self._rehearsed: Connection | None = None
-        # Not the folder that we are in: a file called jax.py in it would be
-        # imported in the place of jax. That of the program comes last.
-        here = {"", ".", os.getcwd()}
-        program = os.path.abspath(os.path.dirname(sys.argv[0]))
-        path = [entry for entry in sys.path if entry not in here]
-        path.sort(key=lambda entry: entry == program)
-        # For each connection, the server is sent one end of it.
-        self._requests, theirs = socket.socketpair()
-        with theirs:
-            boot = json.dumps([path, theirs.fileno(), modules])
-            self._server = subprocess.Popen(
-                (sys.executable, "-E", "-P", "-c", BOOT, boot),
-                cwd=self._folder.name,
-                env=grading_environment(),
-                pass_fds=[theirs.fileno()],
-                # When this is closed, by us or by our end, the server ends.
-                stdin=subprocess.PIPE,
-                # Ctrl-C is for us alone.
-                start_new_session=True,
-            )
+        self._lock = threading.Lock()
+        self._closed = False
+        self._modules = modules
+        # The last is the one in use: a call can kill its server.
+        self._servers = [_Server(self._folder.name, modules)]
 
     def __enter__(self) -> "Sandbox":
         """Return the sandbox itself."""
@@ -128,14 +190,12 @@ class Sandbox:
 
     def close(self) -> None:
         """End the server, and all that it started."""
+        with self._lock:
+            self._closed = True
         if self._rehearsed:
             self._rehearsed.close()
-        self._requests.close()
-        try:
-            self._server.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._server.kill()
-            self._server.wait()
+        for server in self._servers:
+            server.close()
         self._folder.cleanup()
 
     def map(
@@ -177,7 +237,9 @@ class Sandbox:
             target: The function, as ``"module:name"``. What it returns
                 must be what JSON can say.
             arguments: Its arguments, in terms of JSON.
-            seconds: How long the call may take.
+            seconds: How many seconds of CPU time it may use, in all of its
+                threads and child processes, and for how many seconds of
+                wall-clock time it may hardly use the CPU.
             megabytes: How much memory it may ask for, in MiB, beyond what
                 its process has as it begins.
             rehearsal: Another function and its arguments. A process calls
@@ -191,44 +253,57 @@ class Sandbox:
         Raises:
             OSError: If the server has ended.
         """
-        with _from_the_server():
-            link = self._link(rehearsal)
-        with link:
-            with _from_the_server():
+        ready = self._ready(rehearsal) if rehearsal else None
+        while True:
+            server = self._server()
+            with ready or server.connect() as link:
                 order = (target, arguments, megabytes)
-                link.send((order, seconds, True))
-            # What this raises is not of the server.
-            while not link.poll(0.1):
-                if not wanted():
-                    return Outcome(None, "was not wanted", "", 0)
-            with _from_the_server():
-                outcome: Outcome = link.recv()
+                with contextlib.suppress(OSError):
+                    link.send((order, seconds, True))
+                outcome: Outcome = _answer(link, wanted)
+                # That is to say that the call begins.
+                if begins := outcome is None:
+                    server.works, started = True, time.monotonic()
+                    outcome = _answer(link, wanted)
+            if outcome is UNWANTED:
+                return UNWANTED
+            if begins:
+                break
+            # What was killed before is no fault of this call.
+            if not ready and not server.was_killed(within=0.5):
+                raise OSError(ENDED)
+            ready = None
+        if outcome is KILLED:
+            if self._closed:
+                raise OSError(ENDED)
+            outcome = replace(KILLED, seconds=time.monotonic() - started)
         if rehearsal and not self._rehearsed:
-            with _from_the_server():
-                self._rehearsal = rehearsal
-                self._rehearsed = self._connect()
+            self._rehearsal = rehearsal
+            self._rehearsed = self._server().connect()
+            with contextlib.suppress(OSError):
                 self._rehearsed.send(((*rehearsal, 0), SECONDS, False))
         return outcome
 
-    def _connect(self) -> Connection:
-        """Connect to a supervisor of its own."""
-        ours, theirs = socket.socketpair()
-        link = Connection(ours.detach())
-        with theirs:
-            socket.send_fds(self._requests, [b"."], [theirs.fileno()])
-        return link
+    def _server(self) -> _Server:
+        """Give the server, or another one if it was killed."""
+        with self._lock:
+            if self._closed:
+                raise OSError(ENDED)
+            if self._servers[-1].was_killed():
+                another = _Server(self._folder.name, self._modules)
+                self._servers.append(another)
+            return self._servers[-1]
 
-    def _link(self, rehearsal: Any) -> Connection:
-        """Connect to a process, one that has rehearsed if there is one."""
+    def _ready(self, rehearsal: Any) -> Connection | None:
+        """Give the process that has rehearsed this, if there is one."""
         ready = self._rehearsed
-        if rehearsal and ready:
-            same = rehearsal == self._rehearsal
-            if same and not ready.poll():
-                return self._connect()
-            self._rehearsed = None
-            # Its supervisor may have died, and the server live on.
-            with contextlib.suppress(EOFError, OSError):
-                if same and ready.recv().ending == RETURNED:
-                    return ready
-            ready.close()
-        return self._connect()
+        same = rehearsal == self._rehearsal
+        if not ready or (same and not ready.poll()):
+            return None
+        self._rehearsed = None
+        # Its supervisor may have died, and the server live on.
+        with contextlib.suppress(EOFError, OSError):
+            if same and ready.recv().ending == RETURNED:
+                return ready
+        ready.close()
+        return None

@@ -3,8 +3,8 @@
 A server imports jax and flax, which is most of the time that a call takes.
 It never asks for a device, so it can be forked. For each connection that a
 client sends it forks a supervisor, which forks the job that makes the
-calls. The supervisor limits the time, ends all that the job leaves behind,
-and sends the outcome.
+calls. The supervisor limits the CPU time, ends all that the job leaves
+behind, and sends the outcome.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import ctypes
 import gc
 import importlib
 import json
+import math
 import os
 import resource
 import signal
@@ -25,7 +26,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from shardbook.grading.sandbox import RETURNED, Outcome
+from shardbook.grading.sandbox import LIMITS, RETURNED, Outcome
 
 # The exit status of a job whose function raised (EX_SOFTWARE), and of one
 # that could not recover from a RecursionError.
@@ -36,6 +37,18 @@ RECURSED = 71
 CHUNK = 2**16
 KEPT = 4096
 LARGEST_RESULT = 2**24
+# How often the use of the CPU is looked at, in seconds, and which part of
+# the time is hardly any. A busy machine leaves a job more than that.
+PAUSE = 0.5
+HARDLY = 0.02
+# How many seconds a job has to say where it is as it must end, and how many
+# processes it may start: what forks without end must not take the machine.
+GRACE = 3
+PROCESSES = 256
+# What prctl is told on Linux: to send a signal to a process whose parent
+# ends, and to be the parent of those that have none any more.
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
@@ -73,11 +86,8 @@ def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
 
 def _supervise(client: Connection) -> NoReturn:
     """Have one job make the calls of one client, until the last."""
-    if sys.platform == "linux":
-        # Be the parent of processes whose own parent has ended, so that a
-        # job can't leave one behind. Elsewhere it may.
-        pr_set_child_subreaper = 36
-        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+    # So that a job can't leave a process behind. Elsewhere it may.
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     with tempfile.TemporaryDirectory(
         dir=os.getcwd(), ignore_cleanup_errors=True
     ) as folder:
@@ -86,6 +96,11 @@ def _supervise(client: Connection) -> NoReturn:
         try:
             while not last:
                 order, seconds, last = client.recv()
+                if job.link.poll():
+                    # It died as it waited, which is no fault of this call.
+                    raise EOFError
+                if last:
+                    client.send(None)
                 value, ending, took = job.call(order, seconds, client)
                 if last or ending != RETURNED:
                     job.end()
@@ -119,22 +134,37 @@ class _Job:
             pass
         self.printed = b""
         started = time.monotonic()
+        meter = _Meter(seconds)
+        ending, deadline = "", math.inf
         with contextlib.suppress(ConnectionError):
             self.link.send(order)
         sources: list[Any] = [client, 0, self.link, self.output]
-        while (took := time.monotonic() - started) < seconds:
-            ready = wait(sources, seconds - took)
+        pause = min(PAUSE, seconds / 4)
+        look = started + pause
+        ready: list[Any] = []
+        while self.link not in ready and time.monotonic() < deadline:
+            ready = wait(sources, pause)
             if client in ready or 0 in ready:
                 raise EOFError
             if self.output in ready and not self.read():
                 sources.remove(self.output)
-            if self.link in ready:
-                try:
-                    result = self.link.recv_bytes(LARGEST_RESULT)
-                    return json.loads(result), RETURNED, took
-                except (EOFError, OSError, ValueError):
-                    return None, self.ending(), took
-        return None, f"took more than {seconds:g} s", seconds
+            if not ending and time.monotonic() > look:
+                look = time.monotonic() + pause
+                if number := meter.exceeded():
+                    ending = LIMITS[number].format(seconds)
+                    deadline = time.monotonic() + GRACE
+                    os.kill(self.pid, number)
+                elif meter.processes > PROCESSES:
+                    ending = f"started more than {PROCESSES} processes"
+                    break
+        took = time.monotonic() - started
+        if self.link in ready:
+            try:
+                result = self.link.recv_bytes(LARGEST_RESULT)
+                return json.loads(result), RETURNED, took
+            except (EOFError, OSError, ValueError):
+                ending = ending or self.ending()
+        return None, ending, took
 
     def read(self) -> bool:
         """Read what the job has printed; return whether there was any."""
@@ -166,8 +196,44 @@ class _Job:
                     with contextlib.suppress(psutil.Error):
                         child.kill()
                 os.wait()
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
         if wait([self.output], 0):
             self.read()
+
+
+class _Meter:
+    """Measures what all processes of a supervisor use of the CPU."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.processes = 0
+        self.before = self.busy = self.used()
+        self.since = time.monotonic()
+
+    def used(self) -> float:
+        """Count the processes, and the seconds of CPU time of all."""
+        family = psutil.Process().children(recursive=True)
+        self.processes, used = len(family), 0.0
+        for each in family:
+            with contextlib.suppress(psutil.Error):
+                # Its own time, and that of children which it waited for.
+                used += sum(each.cpu_times()[:4])
+        return used
+
+    def exceeded(self) -> signal.Signals | None:
+        """Give the signal of the limit that is exceeded, if one is."""
+        used, now = self.used(), time.monotonic()
+        if used - self.before > self.seconds:
+            return signal.SIGXCPU
+        if used - self.busy > HARDLY * self.seconds:
+            self.busy, self.since = used, now
+        return signal.SIGALRM if now - self.since > self.seconds else None
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
@@ -175,6 +241,8 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     status = FAILED
     try:
         os.setsid()
+        # A job can kill its supervisor, and would never be ended then.
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.chdir(folder)
         # What it leaves in a temporary folder is to go with this one.
         tempfile.tempdir = folder
@@ -201,7 +269,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
         words = (
             f"the grading itself failed: {type(error).__name__}: {error}"
         )
-        os.write(1, words.encode())
+        os.write(1, words.encode(errors="backslashreplace"))
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

@@ -30,8 +30,10 @@ COLORS = {" ": "", "-": "red", "+": "green"}
 PRINTED = 20
 # What the libraries say as they give up.
 OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
-# A job that takes too long can say where it is, before it is ended.
-GRACE = 1
+DIED = ("died of", "ended with")
+# What a terminal would obey, and what can't be encoded. Python splits lines
+# at a carriage return, as at a line feed.
+UNSHOWN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Verdict:
         not_run: The checks that could not run, because a private part of
             jax or flax is missing.
         printed: The last of what the attempt printed.
-        seconds: How long the grading took.
+        seconds: How long the grading took, in seconds of wall-clock time.
     """
 
     problem: str
@@ -149,10 +151,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         (status, why), *lines = self._lines()
-        colon = ":" if why else ""
-        parts = [
-            f"<p><strong>{status}{colon}</strong> {html.escape(why)}</p>"
-        ]
+        parts = [_html(status, why)]
         if self.got or self.expected:
             heads = "<th>got</th><th>expected</th>"
             cells = "".join(
@@ -163,12 +162,31 @@ class Verdict:
             parts.append(f"<table>{rows}</table>")
         for label, words in lines:
             if words and label not in ("got", "expected"):
-                tag = "pre" if "\n" in words else "span"
-                text = f"<{tag}>{html.escape(words)}</{tag}>"
-                parts.append(f"<div><strong>{label}:</strong> {text}</div>")
+                parts.append(_html(label, words))
         kind = "right" if self.right else "not-right"
         names = f"shardbook-verdict shardbook-{kind}"
         return f'<div class="{names}">{"".join(parts)}</div>'
+
+
+def _html(label: str, words: str) -> str:
+    """Write words after their label, as they are if they have lines."""
+    if not words:
+        return f"<div><strong>{label}</strong></div>"
+    tag = "pre" if "\n" in words else "span"
+    text = f"<{tag}>{html.escape(words)}</{tag}>"
+    return f"<div><strong>{label}:</strong> {text}</div>"
+
+
+def visible(value: Any) -> Any:
+    """Write as Python does what can't be shown, in all texts of a value."""
+    match value:
+        case str():
+            return UNSHOWN.sub(lambda found: repr(found[0])[1:-1], value)
+        case dict():
+            return {name: visible(each) for name, each in value.items()}
+        case list() | tuple():
+            return [*map(visible, value)]
+    return value
 
 
 def _labeled(
@@ -232,7 +250,8 @@ def verdicts_of(
         sandbox: Where to grade them.
         jobs: For each attempt the problem, ``"file"`` or ``"pickle"``, the
             path or the pickled function, and what to call it.
-        seconds: How long each may take.
+        seconds: How many seconds of CPU time each may use, and for how
+            many it may hardly use the CPU.
         megabytes: How much memory each may ask for, in MiB.
         devices: How many devices to grade on.
         wanted: For a single attempt, tells again and again whether to go
@@ -243,7 +262,7 @@ def verdicts_of(
     """
     target = "shardbook.grading.run:grade"
     calls = [(*job, devices, seconds) for job in jobs]
-    limits: Any = {"seconds": seconds + GRACE, "megabytes": megabytes}
+    limits: Any = {"seconds": seconds, "megabytes": megabytes}
     if wanted:
         rehearsal = "shardbook.grading.run:rehearse", [jobs[0][0], devices]
         outcome = sandbox.call(
@@ -255,19 +274,21 @@ def verdicts_of(
     for (problem, _, _, source), outcome in zip(
         jobs, outcomes, strict=True
     ):
-        printed = outcome.output
+        printed, ending = outcome.output, outcome.ending
         if outcome.value:
-            verdict = Verdict(**outcome.value)
+            verdict = Verdict(**visible(outcome.value))
             if verdict.status == "crashed" and not verdict.read:
                 verdict = verdict.update(read=_pages.explained(verdict.why))
         else:
-            why = f"its process {outcome.ending}"
-            if outcome.ending.startswith("took more"):
-                why = f"its process took more than {seconds:g} s"
-            elif re.search(OUT_OF_MEMORY, printed):
+            why = f"its process {ending}"
+            if ending.startswith(DIED) and re.search(
+                OUT_OF_MEMORY, printed
+            ):
                 why = f"it needs more than {megabytes} MiB of memory"
                 printed = ""
             verdict = Verdict(problem, source, "crashed", why=why)
         yield verdict.update(
-            printed=printed, seconds=round(outcome.seconds, 3)
+            source=visible(source),
+            printed=visible(printed),
+            seconds=round(outcome.seconds, 3),
         )
