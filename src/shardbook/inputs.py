@@ -22,6 +22,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
     "FSDP_SPECS",
+    "OVERLAPPING",
     "RULES",
     "SCALED_SPECS",
     "P",
@@ -251,6 +252,24 @@ RULES = (
 An array has the spec of the first rule whose expression matches its whole
 path: output channels, heads and hidden units over ``"model"``, the rest
 replicated.
+
+:meta hide-value:
+"""
+
+
+OVERLAPPING = (
+    # These two match no whole path.
+    ("up", P("data")),
+    ("UP.*", P("data")),
+    (r"(.*\.)?up\.bias", P()),
+    (r"(.*\.)?up\.bias", P("model")),
+    (".*kernel", P()),
+    *RULES,
+)
+"""Rules of which several match an array: the first of them counts.
+
+The first two match no array of :func:`mlp`, since a pattern has to match
+the whole path. Two have the same pattern, and a later one is longer.
 
 :meta hide-value:
 """
@@ -545,20 +564,21 @@ All are sharded over ``"data"``, except for the bias of ``"down"``.
 
 
 def scaled_error(
-    params: list[jax.Array], batch: dict[str, jax.Array]
+    params: list[jax.Array], batch: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
     """Return the mean squared error of a kernel and a scale on a batch.
 
     Args:
         params: A kernel, ``(in_dim, out_dim)``, and a scalar.
-        batch: What :func:`examples` gives.
+        batch: Inputs, ``(size, in_dim)``, and targets,
+            ``(size, out_dim)``.
 
     Returns:
         The mean over the examples, and over the numbers of a target, as
         a float32 scalar.
     """
-    kernel, scale = params
-    return ((scale * batch["x"] @ kernel - batch["y"]) ** 2).mean()
+    (kernel, scale), (x, y) = params, batch
+    return ((scale * x @ kernel - y) ** 2).mean()
 
 
 SCALED_SPECS = [P("data", None), P()]
