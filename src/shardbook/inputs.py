@@ -42,6 +42,7 @@ __all__ = [
     "mlp_params",
     "modules",
     "momentum",
+    "named",
     "normal",
     "numpy_batch",
     "numpy_examples",
@@ -231,6 +232,11 @@ def modules(*models: nnx.Module) -> nnx.Module:
     return nnx.List(models)
 
 
+def named(**models: nnx.Module) -> nnx.Module:
+    """Return a Module that has models under these names."""
+    return nnx.Dict(models)
+
+
 def twice(model: nnx.Module) -> nnx.Module:
     """Return a Module that has one model as its 0 and as its 1."""
     return modules(model, model)
@@ -284,8 +290,8 @@ def backwards(mesh: Mesh) -> Mesh:
 class CountedMLP(MLP):
     """An MLP that counts its calls, in ``calls``, which is no parameter."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(size, size, size, rngs=nnx.Rngs(0))
+    def __init__(self, size: int, seed: int) -> None:
+        super().__init__(size, size, size, rngs=nnx.Rngs(seed))
         self.calls = nnx.Variable(jnp.zeros((), jnp.int32))
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -294,7 +300,9 @@ class CountedMLP(MLP):
         return super().__call__(x)
 
 
-def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
+def counted_mlp(
+    mesh: Mesh, *, sharded: bool = False, seed: int = 0
+) -> nnx.Module:
     """Return a Module of two layers that counts its calls, on a mesh.
 
     Args:
@@ -302,12 +310,13 @@ def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
         sharded: Whether the kernel of ``up`` is sharded by columns over
             ``"model"``, that of ``down`` by rows, and the bias of ``down``
             over ``"data"``. All else is replicated.
+        seed: The seed of the parameters.
 
     Returns:
         An MLP of :func:`mlp` with 16 inputs, hidden units and outputs, and
         ``calls``, an int32 count that is no parameter.
     """
-    model = CountedMLP(16)
+    model = CountedMLP(16, seed)
     specs = {
         "up.kernel": P(None, "model"),
         "down.kernel": P("model"),

@@ -51,14 +51,15 @@ BYTES = "Bytes that a device sends"
 TALK = (
     (
         "reduce-scatter",
-        "the gradients of shards take reduce-scatters; under jit alone, XLA "
-        "for CPUs makes none",
+        "the gradients of shards take reduce-scatters; under jit alone, "
+        "XLA for CPUs makes none",
         "The same under `jit`",
     ),
     ("all-gather", "each sharded array takes one all-gather", BYTES),
     (
         "(?!reduce-scatter|all-gather)",
-        "only the loss and the gradients of unsharded arrays are all-reduced",
+        "only the loss and the gradients of unsharded arrays are "
+        "all-reduced",
         BYTES,
     ),
 )

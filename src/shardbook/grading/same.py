@@ -75,6 +75,7 @@ class AtMost:
     unit: str
 
     def __call__(self, got: float, expected: float) -> bool:
+        """Tell whether a number is within the limit."""
         return got <= self.times * expected
 
     def words(self, got: float, expected: float) -> tuple[str, str]:
@@ -104,8 +105,8 @@ def declare(
         read: The section of the page to read then.
         *rivals: Wrong answers that are known.
         agree: Tells whether the attempt's and the solution's agree, as
-            an :class:`AtMost` does. Without it, numbers do if they are nearly the same, and all
-            else if it is equal.
+            an :class:`AtMost` does. Without it, numbers do if they are
+            nearly the same, and all else if it is equal.
         under: Makes the context of the calls, in the place of their own.
 
     Returns:
