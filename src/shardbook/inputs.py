@@ -40,7 +40,6 @@ __all__ = [
     "mesh_of",
     "mlp",
     "mlp_params",
-    "modules",
     "momentum",
     "named",
     "normal",
@@ -227,11 +226,6 @@ def vision(dim: int, heads: int) -> nnx.Module:
     return Vision(dim, heads, rngs=nnx.Rngs(0))
 
 
-def modules(*models: nnx.Module) -> nnx.Module:
-    """Return a Module that has models as its 0, its 1 and so on."""
-    return nnx.List(models)
-
-
 def named(**models: nnx.Module) -> nnx.Module:
     """Return a Module that has models under these names."""
     return nnx.Dict(models)
@@ -239,7 +233,7 @@ def named(**models: nnx.Module) -> nnx.Module:
 
 def twice(model: nnx.Module) -> nnx.Module:
     """Return a Module that has one model as its 0 and as its 1."""
-    return modules(model, model)
+    return nnx.List([model, model])
 
 
 RULES = (
