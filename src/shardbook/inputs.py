@@ -22,6 +22,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
     "FSDP_SPECS",
+    "OVERLAPPING",
     "RULES",
     "SCALED_SPECS",
     "P",
@@ -39,8 +40,8 @@ __all__ = [
     "mesh_of",
     "mlp",
     "mlp_params",
-    "modules",
     "momentum",
+    "named",
     "normal",
     "numpy_batch",
     "numpy_examples",
@@ -225,14 +226,14 @@ def vision(dim: int, heads: int) -> nnx.Module:
     return Vision(dim, heads, rngs=nnx.Rngs(0))
 
 
-def modules(*models: nnx.Module) -> nnx.Module:
-    """Return a Module that has models as its 0, its 1 and so on."""
-    return nnx.List(models)
+def named(**models: nnx.Module) -> nnx.Module:
+    """Return a Module that has models under these names."""
+    return nnx.Dict(models)
 
 
 def twice(model: nnx.Module) -> nnx.Module:
     """Return a Module that has one model as its 0 and as its 1."""
-    return modules(model, model)
+    return nnx.List([model, model])
 
 
 RULES = (
@@ -256,6 +257,24 @@ replicated.
 """
 
 
+OVERLAPPING = (
+    # These two match no whole path.
+    ("up", P("data")),
+    ("UP.*", P("data")),
+    (r"(.*\.)?up\.bias", P()),
+    (r"(.*\.)?up\.bias", P("model")),
+    (".*kernel", P()),
+    *RULES,
+)
+"""Rules of which several match an array: the first of them counts.
+
+The first two match no array of :func:`mlp`, since a pattern has to match
+the whole path. Two have the same pattern, and a later one is longer.
+
+:meta hide-value:
+"""
+
+
 def backwards(mesh: Mesh) -> Mesh:
     """Return a mesh of the same devices, from the last to the first."""
     devices = np.flip(mesh.devices)
@@ -265,8 +284,8 @@ def backwards(mesh: Mesh) -> Mesh:
 class CountedMLP(MLP):
     """An MLP that counts its calls, in ``calls``, which is no parameter."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(size, size, size, rngs=nnx.Rngs(0))
+    def __init__(self, size: int, seed: int) -> None:
+        super().__init__(size, size, size, rngs=nnx.Rngs(seed))
         self.calls = nnx.Variable(jnp.zeros((), jnp.int32))
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -275,7 +294,9 @@ class CountedMLP(MLP):
         return super().__call__(x)
 
 
-def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
+def counted_mlp(
+    mesh: Mesh, *, sharded: bool = False, seed: int = 0
+) -> nnx.Module:
     """Return a Module of two layers that counts its calls, on a mesh.
 
     Args:
@@ -283,12 +304,13 @@ def counted_mlp(mesh: Mesh, *, sharded: bool = False) -> nnx.Module:
         sharded: Whether the kernel of ``up`` is sharded by columns over
             ``"model"``, that of ``down`` by rows, and the bias of ``down``
             over ``"data"``. All else is replicated.
+        seed: The seed of the parameters.
 
     Returns:
         An MLP of :func:`mlp` with 16 inputs, hidden units and outputs, and
         ``calls``, an int32 count that is no parameter.
     """
-    model = CountedMLP(16)
+    model = CountedMLP(16, seed)
     specs = {
         "up.kernel": P(None, "model"),
         "down.kernel": P("model"),
@@ -545,20 +567,21 @@ All are sharded over ``"data"``, except for the bias of ``"down"``.
 
 
 def scaled_error(
-    params: list[jax.Array], batch: dict[str, jax.Array]
+    params: list[jax.Array], batch: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
     """Return the mean squared error of a kernel and a scale on a batch.
 
     Args:
         params: A kernel, ``(in_dim, out_dim)``, and a scalar.
-        batch: What :func:`examples` gives.
+        batch: Inputs, ``(size, in_dim)``, and targets,
+            ``(size, out_dim)``.
 
     Returns:
         The mean over the examples, and over the numbers of a target, as
         a float32 scalar.
     """
-    kernel, scale = params
-    return ((scale * batch["x"] @ kernel - batch["y"]) ** 2).mean()
+    (kernel, scale), (x, y) = params, batch
+    return ((scale * x @ kernel - y) ** 2).mean()
 
 
 SCALED_SPECS = [P("data", None), P()]

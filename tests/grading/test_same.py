@@ -704,3 +704,19 @@ def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
     assert wrong is not None
 
     assert (wrong.why, wrong.read) == ("a sum", "Hints")
+
+
+def test_a_limit_is_written_with_its_unit(
+    problem: Callable[..., None],
+) -> None:
+    """What is above a limit is shown with the limit and the unit."""
+    problem(lambda n: 1000 * n)
+    limit = same.AtMost(1.5, "bytes on a device")
+    check = same.placement("toy(2)", measures.result, "why", agree=limit)
+
+    error = fails(check, lambda n: 3001)
+
+    assert fails(check, lambda n: 3000) is None
+    assert error
+    assert error.got == "3,001 bytes on a device"
+    assert error.expected == "at most 3,000 bytes on a device"

@@ -7,35 +7,58 @@ from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 
 
 def cases(
-    tx: str, batch: str = "examples(32, 16, 16, {mesh})"
+    tx: str,
+    batch: str = "examples(32, 16, 16, {mesh})",
+    then: str = "",
+    given: str = "where the step is called three times",
 ) -> list[Case]:
-    """Give three calls of a step on each mesh."""
-    both = f"counted_mlp({{mesh}}), optimizer_on({{mesh}}, {tx})"
+    """Give three calls of a step on each mesh, and maybe a fourth."""
+    optimizer = f"optimizer_on({{mesh}}, {tx})"
+    both = f"counted_mlp({{mesh}}), {optimizer}"
     return on_meshes(
         f"data_parallel_step({both}, {{mesh}})",
         step=f"{both}, {batch}",
-        given="where the step is called three times",
+        then=then and f"counted_mlp({{mesh}}, seed=1), {optimizer}, {then}",
+        given=given,
     )
 
 
 def left(seen: Seen) -> dict[str, Any]:
-    """Give the arrays of the model and the optimizer after three calls."""
+    """Give the arrays of models and optimizers after all calls."""
     arrays = measures.step_arguments(seen)
-    return {path: arrays[path] for path in arrays if path[0] in "01"}
+    return {
+        path: arrays[path]
+        for path in arrays
+        if path.removeprefix("then.")[0] in "01"
+    }
 
 
 CASES = cases("momentum()")
 EXAMPLE = CASES[0].code
 # On the mesh that has all devices along "data", two cases more.
-CASES += cases("adam()", "numpy_examples(32, 16, 16)")[-2:-1]
+OTHERS = cases(
+    "adam()",
+    "numpy_examples(32, 16, 16)",
+    "numpy_examples(48, 16, 16)",
+    "where the step is called three times, and a fourth time with another "
+    "model, another optimizer and 48 rows",
+)[-2:-1]
+CASES += OTHERS
 ALL = CASES + cases("adam(), sharded=True")[-2:-1]
 NO_LOSS = "the step does not return the loss, a float32 array without axes"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
-UPDATE = "this is not what three updates make of model and optimizer"
+UPDATE = "this is not what the updates make of model and optimizer"
+IGNORED = (
+    "the fourth call does not use the model and the batch that it is given"
+)
 NOTHING = "nothing was written to the model and the optimizer", "The API"
 DRIFT = "an array is laid out in another way", "On eight devices"
-KEPT = "donate the model and the optimizer", "On eight devices"
+KEPT = (
+    "arrays of the model or the optimizer are still there after a step: "
+    "donate both",
+    "On eight devices",
+)
 AGAIN = "a later call was compiled again", "A step made in the loop"
 TALK = "a step is one all-reduce", "On eight devices"
 BEFORE = same.Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
@@ -43,10 +66,11 @@ loss = measures.first_result
 CHECKS = (
     same.contract(ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
     same.values(ALL, loss, ERROR),
+    same.values(OTHERS, measures.last_result, IGNORED),
     same.values(ALL, left, UPDATE, "Problem", BEFORE),
     same.values(ALL, measures.step_results, LATER),
     same.placement(ALL, measures.step_shards, *DRIFT),
-    same.placement(ALL, measures.step_kept, *KEPT),
+    same.placement(ALL, measures.step_kept("0", "1"), *KEPT),
     same.structure(ALL, measures.step_compilations, *AGAIN),
     same.communication(CASES, measures.step_collectives, *TALK),
 )
@@ -55,5 +79,6 @@ ERRORS = (
     ("been deleted", "An array that was donated"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
+    ("rows: |types differ", "Problem"),
     ("trace level|evenly divide|not callable|sharding", "Problem"),
 )

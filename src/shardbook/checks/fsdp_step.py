@@ -1,26 +1,33 @@
 """What a right ``fsdp_step`` must show."""
 
-from operator import ge
+from functools import partial
 
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 from shardbook.problems.fsdp_step import fsdp_step
 
-MAKE = "fsdp_step(squared_error, FSDP_SPECS, {mesh}, 0.5)"
-STEP = (
-    "laid_out(mlp_params(16, 40, 24), FSDP_SPECS, {mesh}), "
-    "examples(16, 16, 24, {mesh})"
-)
-# Another tree, loss and rate, with all devices along "data".
+MAKE = "fsdp_step(squared_error, FSDP_SPECS, {mesh}, "
+PARAMS = "laid_out(mlp_params(16, 40, 24), FSDP_SPECS, {mesh}), "
+STEP = f"{PARAMS}examples(16, 16, 24, {{mesh}})"
+# Other trees, loss and rate, with all devices along "data".
 OTHER = on_meshes(
     "fsdp_step(scaled_error, SCALED_SPECS, {mesh}, 0.125)("
     "laid_out([normal(16, 3), normal()], SCALED_SPECS, {mesh}), "
-    "examples(8, 16, 3, {mesh}))",
+    "tuple(examples(8, 16, 3, {mesh}).values()))",
     programs=True,
 )[-2]
-CASES = [*on_meshes(f"{MAKE}({STEP})", programs=True), OTHER]
-AGAIN = "where each step takes the new parameters"
-REPEATED = on_meshes(MAKE, step=STEP, given=AGAIN, carry=True)[-2]
+CASES = [*on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
+NAN = "{'x': normal(24, 16), 'y': with_nan(normal(24, 24, seed=1))}"
+# Of all cases, this one alone has this rate.
+REPEATED = on_meshes(
+    f"{MAKE}0.25)",
+    step=STEP,
+    then=f"{PARAMS}laid_out({NAN}, P('data'), {{mesh}})",
+    given="where the next two calls take the parameters of the one before, "
+    "and a fourth takes the first parameters again, and 24 examples, one "
+    "of which has a target that is NaN",
+    carry=True,
+)[-2]
 EXAMPLE = CASES[0].call
 ADDED = same.Rival(
     lambda loss, specs, mesh, rate: fsdp_step(
@@ -31,30 +38,55 @@ ADDED = same.Rival(
 )
 WRONG = "these are not the parameters after a step, and the loss before"
 LAYOUT = "the parameters are not laid out by specs, or the loss by P()"
-KEPT = "the new parameters do not take the memory of the old ones"
-WHOLE = "a program takes more on a device than twice its shards"
-TALK = "it takes one all-gather and one reduce-scatter of each array"
-LATER = "a later call was compiled again: compile the step once, outside"
+LATER = (
+    "a step that is called again gives other parameters, or another loss, "
+    "than its arguments and the rate make"
+)
+NOWHERE = "no program runs on the mesh: the host or one device does it all"
+KEPT = "the old parameters are still there after a step: donate them"
+WHOLE = "a program takes more than twice the shards of a device"
+COMPILED = "a later call was compiled again: compile the step once, outside"
+BYTES = "Bytes that a device sends"
+# What a device sends, by kind, and what is right.
+TALK = (
+    (
+        "reduce-scatter",
+        "the gradients of shards take reduce-scatters; under jit alone, "
+        "XLA for CPUs makes none",
+        "The same under `jit`",
+    ),
+    ("all-gather", "each sharded array takes one all-gather", BYTES),
+    (
+        "(?!reduce-scatter|all-gather)",
+        "only the loss and the gradients of unsharded arrays are "
+        "all-reduced",
+        BYTES,
+    ),
+)
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, "Problem", ADDED),
     same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(CASES, measures.donated, KEPT, agree=ge),
+    same.placement(CASES, measures.on_mesh, NOWHERE, "The API"),
     same.placement(
         CASES,
         measures.argument_bytes,
         WHOLE,
         # A program for the update takes the gradients too.
-        agree=lambda found, wanted: found <= 2 * wanted,
+        agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
-    same.communication(
-        CASES, measures.sent, TALK, "Bytes that a device sends"
+    *(
+        same.communication(CASES, partial(measures.sent, kinds), why, read)
+        for kinds, why, read in TALK
     ),
-    same.structure(REPEATED, measures.step_compilations, LATER),
+    same.values(REPEATED, measures.step_results, LATER),
+    same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    same.structure(REPEATED, measures.step_compilations, COMPILED),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("divi(sible|de)", "A size that the mesh does not divide"),
     ("replicat|vma", "The API"),
+    ("pytree|types differ", "Problem"),
     ("dot_general|contract|broadcast|shape", "The API"),
 )

@@ -1,6 +1,6 @@
 """What a right ``megatron_mlp`` must show."""
 
-from operator import le
+import jax
 
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
@@ -12,6 +12,10 @@ CASES = on_meshes(
     programs=True,
 )
 EXAMPLE = CASES[0].call
+NAN = (
+    "megatron_mlp(mlp_params(16, 40, 24), with_nan(normal(8, 16)), "
+    f"mesh_of(1, {jax.device_count()}))"
+)
 TWICE = same.Rival(
     lambda params, x, mesh: (
         mlp(params, x) + (mesh.shape["model"] - 1) * params["down"]["bias"]
@@ -27,18 +31,25 @@ LARGE = (
     'kernels and the bias of "up" over "model"'
 )
 CONSTANT = "arrays are constants of a program: pass them as arguments"
+HIDDEN = "an output of a NaN is not NaN"
 TALK = 'one all-reduce over "model" is all that the MLP needs'
-size = measures.argument_bytes
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, "Problem", TWICE),
     same.placement(CASES, measures.shards, LAYOUT, "The API"),
-    same.placement(CASES, lambda seen: size(seen) > 0, NOWHERE, "The API"),
-    same.placement(CASES, size, LARGE, "On eight devices", agree=le),
+    same.placement(CASES, measures.on_mesh, NOWHERE, "The API"),
+    same.placement(
+        CASES,
+        measures.argument_bytes,
+        LARGE,
+        "On eight devices",
+        agree=same.AtMost(1, "bytes of arguments on a device"),
+    ),
     same.placement(CASES, measures.constants, CONSTANT),
     same.communication(
         CASES, measures.collectives, TALK, "On eight devices"
     ),
+    same.values(NAN, measures.result, HIDDEN),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

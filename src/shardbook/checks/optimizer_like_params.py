@@ -25,12 +25,18 @@ def places(scalar: bool, seen: Seen) -> dict[str, str]:
 
 
 ADAM, FACTORS, SHAPES = map(cases, ("adam", "adafactor", "from_shapes"))
-ADAM += cases("adam", f"modules({SHARDED}, counted_mlp({{mesh}}))")
+# As texts, the paths of two models end with those of a third.
+MODELS = (
+    f"named(backup=counted_mlp({{mesh}}), up={SHARDED}, "
+    "warmup=counted_mlp({mesh}))"
+)
+ADAM += cases("adam", MODELS)
 ALL = ADAM + FACTORS + SHAPES
 EXAMPLE = ADAM[0].call
 scalars, arrays = partial(places, True), partial(places, False)
 NO_OPTIMIZER = "this is not nnx.Optimizer(model, tx, wrt=nnx.Param)"
 NO_START = "this is not how the state of an optimizer starts"
+MOVED = "the model that was passed in has been laid out in another way"
 COUNT = "a count is not replicated over the mesh"
 MOMENT = "a moment is not laid out as its parameter"
 ZEROS = "a moment that jnp.zeros made is not laid out as its parameter"
@@ -40,6 +46,7 @@ CHECKS = (
     same.contract(ALL, measures.kind, NO_OPTIMIZER, "The API"),
     same.contract(ALL, measures.types, NO_OPTIMIZER, "The API"),
     same.values(ALL, measures.result, NO_START),
+    same.placement(ADAM, measures.argument_layouts, MOVED),
     same.placement(ALL, scalars, COUNT, "A count on one device"),
     same.placement(ADAM, arrays, MOMENT, "The API"),
     same.placement(SHAPES, arrays, ZEROS, "A count on one device"),

@@ -9,20 +9,33 @@ def cases(arguments: str) -> list[Case]:
     return on_meshes(f"place_state({arguments})")
 
 
-CASES = cases("committed(vision(16, 8)), {mesh}, RULES")
+# All but keys and counts, which have no dimensions, is sharded somewhere.
+NORM = "[('norm.*', P('model')), *RULES]"
+CASES = cases(f"committed(vision(16, 8)), {{mesh}}, {NORM}")
 EXAMPLE = CASES[0].call
-ORDER = cases("mlp(8, 16, 8), {mesh}, [('up', P('data')), *RULES]")
+ORDER = cases("mlp(8, 16, 8), {mesh}, OVERLAPPING")
 VISION, SMALL = "vision(16, 8), {mesh}", "mlp(8, 8, 8), {mesh}"
+KEY, COUNT = "dropout.rngs.key", "dropout.rngs.count"
 KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
 # What must be refused, paths that the message must have, and paths that it
 # must not have.
 REFUSED = (
-    (f"{VISION}, RULES[:-1]", "norm.var dropout.rngs.key", "conv.kernel"),
+    (f"{VISION}, RULES[:-1]", f"norm.var {KEY}", "conv.kernel"),
+    (
+        f"{VISION}, [('dropout.*', P(None)), *RULES]",
+        f"{KEY} {COUNT}",
+        "norm",
+    ),
     ("mlp(8, 15, 8), {mesh}, RULES", f"{KERNELS} up.bias", "down.bias"),
     (f"{SMALL}, [('.*', P(None, 'data'))]", BIASES, KERNELS),
     (f"{SMALL}, [('.*', P(('data', 'data')))]", "up.bias", ""),
     (f"{SMALL}, [('.*', P('modle'))]", "up.bias down.kernel", ""),
+    (f"{SMALL}, [('.*', P('data', 'data'))]", f"{KERNELS} {BIASES}", ""),
     (f"{SMALL}, [('.*', P('data', None))]", BIASES, KERNELS),
+    # A later rule would fit, but the first counts.
+    (f"{SMALL}, [('.*', P(None, 'data')), ('.*', P())]", BIASES, KERNELS),
+    # Some arrays have no rule, and to the others theirs does not fit.
+    (f"{SMALL}, [('.*kernel', P('modle'))]", f"{KERNELS} {BIASES}", ""),
 )
 CHECKS = (
     same.types(CASES),
@@ -44,6 +57,11 @@ CHECKS = (
         measures.layouts,
         "an array is not laid out by the first rule for its whole path",
         "The API",
+    ),
+    same.placement(
+        cases("mlp(8, 16, 8), backwards({mesh}), RULES"),
+        measures.layouts,
+        "the mesh that is given has its devices in another order",
     ),
     *(
         same.refusal(

@@ -8,10 +8,12 @@ COUNT = jax.device_count()
 MESHES = ((COUNT, 1), (COUNT // 2, 2), (COUNT // 2, 1))
 SAVED = "checkpoint(dropout_mlp, 16, 40, 24)"
 BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
-# The first pattern matches no whole path.
+# The first pattern matches no whole path. Of those that match one, the
+# last and the longest do not count.
 SPECS = (
     '[(".*up", P("model")), (".*up.kernel", P("data", "model")), '
-    '(".*kernel", P("data")), (".*", P())]'
+    '(".*kernel", P("data")), (".*bias", P("data")), '
+    '(".*down[.]kernel", P()), (".*bias", P()), (".*", P())]'
 )
 
 

@@ -12,6 +12,7 @@ ASKS = "it asks a sharding: work the shape out"
 CASES = on_meshes(
     'shard_shape((16, 24), P("data", "model"), {mesh})',
     'shard_shape((4, 16, 5), P(None, "data"), {mesh})',
+    'shard_shape((0, 16), P("data", "model"), {mesh})',
     # No device could hold an array of this size.
     'shard_shape((2**60, 5), P(("model", "data")), {mesh})',
     under=partial(spies.forbidden, Sharding, "shard_shape", ASKS),

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from flax import nnx
 from jax.sharding import PartitionSpec as P
+from jax.tree_util import GetAttrKey
 
 from shardbook.grading import same
 from shardbook.grading.attempt import Crashed, NotWritten, solution
@@ -28,10 +29,12 @@ class Node:
         """Give the leaves: their number shows which tree was counted."""
         is_spec = isinstance(self.held, P)
         number = 3 + (self.held != self.spec) if is_spec else 2
-        return [self.held] * number, self.spec
+        # A rule may take the last key of a path that has a "key": no such
+        # key may follow the name of the Variable.
+        return [(GetAttrKey("held"), self.held)] * number, self.spec
 
 
-jax.tree_util.register_pytree_node(Node, Node.flatten, Node)
+jax.tree_util.register_pytree_with_keys(Node, Node.flatten, Node)
 
 
 @contextmanager
@@ -99,7 +102,7 @@ def counted(seen: Seen) -> Any:
     """Give the result, unless it is the number of leaves of the specs."""
     ours = observe(solution(seen.attempt.problem), seen.case).result
     sizes = (None, ours, len(specs(seen)))
-    return "their number" if seen.result in sizes else seen.result
+    return ours if seen.result in sizes else seen.result
 
 
 CHECKS = (
@@ -135,6 +138,15 @@ CHECKS = (
             lambda *_: np.array([6.0], np.float32),
             "these are the leaves of the state: count those of your tree",
             "Problem",
+        ),
+        *(
+            same.Rival(
+                lambda *_, count=count: np.array([count], np.float32),
+                "the spec of a Variable with several arrays is another: go "
+                "by the name of the Variable",
+                "A rule by rank",
+            )
+            for count in (9, 10)
         ),
     ),
 )

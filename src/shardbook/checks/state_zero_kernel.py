@@ -101,7 +101,8 @@ CHECKS = (
     same.values(
         "state_zero_kernel(1.0, with_nan(normal(3, 4)), 16.0)",
         measures.result,
-        "a zeroed kernel still multiplies x, and 0 * NaN is NaN",
+        "a NaN of x is not in the output: a zeroed kernel still multiplies "
+        "x, and 0 * NaN is NaN",
     ),
     structure(
         partial(held, "kernel"),

@@ -5,6 +5,8 @@ from shardbook.grading.cases import Case, on_meshes
 
 ARRAYS = (
     'normal(16, 24), P("data", "model"), {mesh}), (9, 14)',
+    # The first element of a slice.
+    'normal(16, 24), P("data", "model"), {mesh}), (8, 12)',
     # The values of equal elements do not tell where one is.
     '0 * normal(16, 24), P("model"), {mesh}), (-1, -24)',
     'normal(16, 8), P("data"), backwards({mesh})), (3, -8)',

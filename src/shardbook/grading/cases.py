@@ -37,6 +37,8 @@ class Case:
         step: For a problem that returns a step, the arguments of the step,
             as code: ``"mlp_params(4, 8, 4), normal(8, 4)"``. The step is
             compiled for them, and run if a measure asks for it.
+        then: The arguments of one more call of the step, after the others:
+            none of them was in a call before.
         carry: Whether the first that the step returns takes the place of
             its first argument in the next call.
         values: Whether to note what the attempt's variables hold.
@@ -48,6 +50,7 @@ class Case:
     given: str = ""
     under: Callable[[], AbstractContextManager[Any]] = nullcontext
     step: str = ""
+    then: str = ""
     carry: bool = False
     values: bool = False
     programs: bool = False
@@ -96,11 +99,11 @@ class Repeated:
     Attributes:
         results: What the calls returned.
         arguments: What each call was given, by position or by name, as the
-            last has left it.
+            last has left it; under ``"then"`` that of the one more call.
         kept: The paths of the arrays that the arguments held at first, and
             that no call donated.
-        programs: The programs that each call compiled, or why this version
-            of jax does not show them.
+        programs: The programs that each call with the same arguments
+            compiled, or why this version of jax does not show them.
     """
 
     results: list[Any]
@@ -174,15 +177,18 @@ def observe(attempt: Attempt, case: Case) -> Seen:
 
 @once
 def repeated(attempt: Attempt, case: Case) -> Repeated:
-    """Call the step of a case a few times, with the same arguments.
+    """Call the step of a case a few times, and then once with others.
 
     Raises:
         Wrong: If a call leaves an array of its arguments deleted.
     """
     step = observe(attempt, case).result
-    ((positional, named),) = arguments(f"step({case.step})")
+    codes = filter(None, (case.step, case.then))
+    (positional, named), *others = (
+        each for code in codes for each in arguments(f"step({code})")
+    )
     attempt.name_call(case.code, case.given)
-    given = {str(i): each for i, each in enumerate(positional)} | named
+    given = _by_position(positional) | named
     held = by_path(given)
     results: list[Any] = []
     programs: list[list[Program]] = []
@@ -193,12 +199,13 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
         stack.enter_context(attempt.running())
         for _ in range(CALLS):
             before = len(seen)
-            result = step(*positional, **named)
-            results.append(jax.block_until_ready(result))
+            result = jax.block_until_ready(step(*positional, **named))
+            # What is carried on may be donated.
+            results.append(jax.device_get(result) if case.carry else result)
             programs.append(seen[before:])
             if case.carry:
                 positional = [result[0], *positional[1:]]
-                given = {str(i): each for i, each in enumerate(positional)}
+                given = _by_position(positional)
             # Another call with it would end the process in jax 0.10.2.
             if lost := _those(by_path(given), deleted=True):
                 raise Wrong(
@@ -208,9 +215,16 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
                     expected="no array that is deleted",
                     read="Problem",
                 )
+        for other, more in others:
+            results.append(jax.block_until_ready(step(*other, **more)))
+            given["then"] = _by_position(other) | more
     kept = _those(held, deleted=False)
     shown = noted if isinstance(noted, MissingInternal) else programs
     return Repeated(results, given, kept, shown)
+
+
+def _by_position(arguments: list[Any]) -> dict[str, Any]:
+    return {str(i): each for i, each in enumerate(arguments)}
 
 
 def _those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
@@ -282,12 +296,15 @@ def without_jit(case: Case) -> Case:
     return replace(case, under=under)
 
 
-def on_meshes(*calls: str, step: str = "", **more: Any) -> list[Case]:
+def on_meshes(
+    *calls: str, step: str = "", then: str = "", **more: Any
+) -> list[Case]:
     """Give each call a case for some meshes of all devices.
 
     Args:
         *calls: Calls as code, with ``{mesh}`` for the mesh.
         step: The arguments of the step that they return, in the same way.
+        then: Those of one more call of the step.
         **more: What else the cases have.
 
     Returns:
@@ -303,6 +320,7 @@ def on_meshes(*calls: str, step: str = "", **more: Any) -> list[Case]:
         Case(
             call.replace("{mesh}", mesh),
             step=step.replace("{mesh}", mesh),
+            then=then.replace("{mesh}", mesh),
             **more,
         )
         for call in calls

@@ -120,9 +120,27 @@ def step_shards(seen: Seen) -> dict[str, str]:
     return shards_by_path(repeated(seen.attempt, seen.case).arguments)
 
 
-def step_kept(seen: Seen) -> str:
-    """Name the arrays of its arguments that a step did not donate."""
-    return "\n".join(repeated(seen.attempt, seen.case).kept) or "none"
+def last_result(seen: Seen) -> Any:
+    """Give what a step returned as it was called last."""
+    return step_results(seen)[-1]
+
+
+def step_kept(*given: str) -> Callable[[Seen], str]:
+    """Give the function that names what a step did not donate.
+
+    Args:
+        *given: The positions of the arguments that it has to donate.
+    """
+
+    def name(seen: Seen) -> str:
+        kept = [
+            path
+            for path in repeated(seen.attempt, seen.case).kept
+            if path.partition(".")[0] in given
+        ]
+        return f"still on the devices: {', '.join(kept) or 'nothing'}"
+
+    return name
 
 
 def step_collectives(seen: Seen) -> str:
@@ -145,14 +163,24 @@ def _step_programs(seen: Seen) -> list[list[Program]]:
     return programs
 
 
+def on_mesh(seen: Seen) -> str:
+    """Tell whether a program runs on more than one device."""
+    some = any(map(_is_spread, compiled(seen.attempt, seen.case)))
+    return f"{'a' if some else 'no'} program that runs on the mesh"
+
+
+def _is_spread(program: Program) -> bool:
+    # What is not laid out yet is on one device.
+    return "num_partitions=" in program.text
+
+
 def argument_bytes(seen: Seen) -> int:
     """Give the most bytes of arguments that a program takes on a device."""
     return max(
         (
             each.memory.arguments
             for each in compiled(seen.attempt, seen.case)
-            # What is not laid out yet is on one device.
-            if "num_partitions=" in each.text
+            if _is_spread(each)
         ),
         default=0,
     )
@@ -181,7 +209,7 @@ def constants(seen: Seen) -> str:
     found = [
         array
         for each in compiled(seen.attempt, seen.case)
-        if "num_partitions=" in each.text
+        if _is_spread(each)
         # Those of the reader: the compiler makes some of integers.
         for array in re.findall(
             r"= (b?f\d+\[\d[\d,]*\])\S* constant\(", each.text
@@ -190,25 +218,23 @@ def constants(seen: Seen) -> str:
     return "\n".join(dict.fromkeys(found)) or "no arrays"
 
 
-def sent(seen: Seen) -> str:
+def sent(kinds: str, seen: Seen) -> str:
     """Count the bytes that a device sends in all that a call compiles.
 
     The mesh is not known here, so groups of devices are told by size.
+
+    Args:
+        kinds: A pattern for the kinds of collectives that are counted.
+        seen: The call.
     """
     total: Counter[str] = Counter()
     for each in compiled(seen.attempt, seen.case):
         for part in each.communication:
-            words = f"{part.kind} among {part.group} devices"
-            total[words] += part.sent * part.times
+            if re.match(kinds, part.kind):
+                words = f"{part.kind} among {part.group} devices"
+                total[words] += part.sent * part.times
     lines = [f"{words}: {n:,} bytes" for words, n in sorted(total.items())]
-    return "\n".join(lines) or "nothing"
-
-
-def donated(seen: Seen) -> int:
-    """Count the bytes of results that take the memory of arguments."""
-    return sum(
-        each.memory.donated for each in compiled(seen.attempt, seen.case)
-    )
+    return "\n".join(lines) or "none"
 
 
 @contextmanager

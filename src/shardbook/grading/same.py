@@ -62,6 +62,28 @@ class Rival:
     read: str
 
 
+@dataclass(frozen=True)
+class AtMost:
+    """Let a number be up to so many times the solution's.
+
+    Attributes:
+        times: How many times.
+        unit: What is counted, as in ``"bytes on a device"``.
+    """
+
+    times: float
+    unit: str
+
+    def __call__(self, got: float, expected: float) -> bool:
+        """Tell whether a number is within the limit."""
+        return got <= self.times * expected
+
+    def words(self, got: float, expected: float) -> tuple[str, str]:
+        """Write what was counted, and the limit."""
+        limit = int(self.times * expected)
+        return f"{got:,} {self.unit}", f"at most {limit:,} {self.unit}"
+
+
 def declare(
     check: str,
     cases: Case | str | Iterable[Case | str],
@@ -82,9 +104,9 @@ def declare(
         why: What it means if it does not.
         read: The section of the page to read then.
         *rivals: Wrong answers that are known.
-        agree: Tells whether the attempt's and the solution's agree.
-            Without it, numbers do if they are nearly the same, and all
-            else if it is equal.
+        agree: Tells whether the attempt's and the solution's agree, as
+            an :class:`AtMost` does. Without it, numbers do if they are
+            nearly the same, and all else if it is equal.
         under: Makes the context of the calls, in the place of their own.
 
     Returns:
@@ -115,7 +137,10 @@ def declare(
                     reason, section = rival.why, rival.read
                     break
             attempt.name_call(case.code, case.given)
-            got, expected = _difference(found, wanted)
+            words = (
+                agree.words if isinstance(agree, AtMost) else _difference
+            )
+            got, expected = words(found, wanted)
             raise Wrong(reason, got=got, expected=expected, read=section)
 
     return Check(check, run)
