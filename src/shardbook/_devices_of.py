@@ -145,6 +145,10 @@ def devices_of(machine: str) -> list[jax.Device]:
     devices, by the compiler that such a machine has, and nothing can be
     run on them.
 
+    For GPUs that are not here, jax leaves out the memory kind of arguments,
+    so arrays that are offloaded to the host count in the memory of the
+    device. For TPUs they do not.
+
     Args:
         machine: A TPU chip and the sizes of a slice, such as ``"v5e:4x4"``
             or ``"v5p:8x8x16"``, or a GPU and the number of hosts and of

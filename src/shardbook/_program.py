@@ -764,7 +764,14 @@ def program(
 
     Modules and Variables stay as they are, also if the function raises an
     error: the attributes of all Modules in the process are put back after
-    tracing. So no other thread may change a Module meanwhile.
+    tracing, except of those that :func:`gc.freeze` hides. So no other
+    thread may change a Module meanwhile.
+
+    The figures are those of the compiler that compiles for the devices of
+    the arguments. Another chip's compiler may choose other collectives and
+    other memory: the one for CPU, for example, writes no reduce-scatter of
+    its own. To ask another one, lay the arguments out on
+    :func:`devices_of` a machine.
 
     Args:
         function: The function to compile. One that has ``lower``, as
@@ -861,7 +868,9 @@ def collectives(
     raises the same errors. It gives how often each kind runs in a call, as
     ``program(...).collectives`` counts it, such as ``{"all-reduce": 1}``,
     and nothing if no device needs another.
-    Copying an argument to other devices is no collective: that is in
+    The counts are those of the compiler for these devices; one for another
+    chip may choose other collectives.
+    Copying an argument to other devices is not a collective: that is in
     ``program(...).transfers``.
 
     Example:
