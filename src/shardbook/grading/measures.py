@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -92,12 +92,6 @@ def programs(seen: Seen) -> str:
 def collectives(seen: Seen) -> str:
     """Count the collectives in all that a call compiles."""
     return counted(compiled(seen.attempt, seen.case))
-
-
-def transfers(seen: Seen) -> Mapping[str, int]:
-    """Give the bytes that are moved before a step starts, by argument."""
-    (step,) = compiled(seen.attempt, seen.case)
-    return step.transfers or {}
 
 
 def step_results(seen: Seen) -> list[Any]:
