@@ -546,7 +546,7 @@ def compiling() -> Callable[[State, jax.Array], jax.Array]:
         (measures.step_arguments, forgetting, "", ""),
         (measures.step_arguments, losing, "deleted: 0.total", "no array"),
         (measures.step_shards, drifting, "device 0", "device 7"),
-        (measures.step_kept, keeping, "0.total\n1", "1"),
+        (measures.step_kept("0"), keeping, "devices: 0.total", "nothing"),
         (measures.step_compilations, compiling, "2 more", "nothing more"),
     ],
 )
@@ -675,19 +675,20 @@ def test_what_orbax_restores_is_seen(
     assert wrong.expected == "float32[16,2]: a device gets [2, 2]"
 
 
-def test_what_a_returned_step_sends_and_donates() -> None:
+def test_what_a_returned_step_sends() -> None:
     """The bytes of a step are those of all programs that it compiles."""
     attempt = Attempt("toy", makes_step, __file__, {})
     case = Case("toy(2)(normal(16))", programs=True)
     seen = observe(attempt, case)
 
     # Two devices add two numbers of four bytes in a ring.
-    assert measures.sent(seen) == "all-reduce among 2 devices: 4 bytes"
-    assert measures.donated(seen) == 16 * 4 // 2
+    words = "all-reduce among 2 devices: 4 bytes"
+    assert measures.sent("all-reduce", seen) == words
+    assert measures.sent("all-gather", seen) == "none"
 
     alone = observe(attempt, Case("toy(2)", programs=True))
 
-    assert measures.sent(alone) == "nothing"
+    assert measures.sent("", alone) == "none"
 
 
 def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
