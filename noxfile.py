@@ -24,7 +24,7 @@ FEWER_DEVICES = (
     ("4", "tests/problems"),
 )
 # Tests of what readers use on code of their own.
-TOOLS = ("tests/package", "--ignore", "tests/package/test_wheel.py")
+TOOLS = ("tests/tools",)
 SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
@@ -229,7 +229,7 @@ def elsewhere(session: nox.Session) -> None:
     install(session, "elsewhere")
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
-    tests = "tests/package/test_devices_of.py"
+    tests = "tests/tools/test_devices_of.py"
     session.run("python", "-m", "pytest", "-q", tests)
 
 

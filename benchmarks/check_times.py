@@ -19,8 +19,8 @@ from pathlib import Path
 
 from timing import medians, seconds
 
-from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 ROUNDS = 3
 # How long a reader thinks and types, at the least, before the next save.

@@ -15,49 +15,49 @@ if sys.version_info < (3, 11):  # noqa: UP036
 # The public names as type checkers find them; a test compares them with
 # those that Python finds, below.
 if TYPE_CHECKING:
-    from shardbook._check import check as check
-    from shardbook._communication import Collective as Collective
-    from shardbook._devices_of import devices_of as devices_of
-    from shardbook._draw import Drawing as Drawing, draw as draw
-    from shardbook._findings import Finding as Finding
-    from shardbook._layout import (
-        LeafLayout as LeafLayout,
+    from shardbook.grading.verdict import Verdict as Verdict
+    from shardbook.reader.check import check as check
+    from shardbook.tools.budgets import BudgetExceeded as BudgetExceeded
+    from shardbook.tools.communication import Collective as Collective
+    from shardbook.tools.draw import Drawing as Drawing, draw as draw
+    from shardbook.tools.findings import Finding as Finding
+    from shardbook.tools.layout import (
         TreeLayout as TreeLayout,
         layout as layout,
     )
-    from shardbook._layout_files import LayoutMismatch as LayoutMismatch
-    from shardbook._program import (
-        BudgetExceeded as BudgetExceeded,
-        Memory as Memory,
+    from shardbook.tools.leaf import LeafLayout as LeafLayout
+    from shardbook.tools.machines import devices_of as devices_of
+    from shardbook.tools.memory import Memory as Memory
+    from shardbook.tools.program import (
         Program as Program,
         collectives as collectives,
         program as program,
     )
-    from shardbook._raises import raises as raises
-    from shardbook.grading.verdict import Verdict as Verdict
+    from shardbook.tools.raises import raises as raises
+    from shardbook.tools.saved import LayoutMismatch as LayoutMismatch
 
     __version__: str
 
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.
 _HOMES = {
-    "BudgetExceeded": "_program",
-    "Collective": "_communication",
-    "Drawing": "_draw",
-    "Finding": "_findings",
-    "LayoutMismatch": "_layout_files",
-    "LeafLayout": "_layout",
-    "Memory": "_program",
-    "Program": "_program",
-    "TreeLayout": "_layout",
+    "BudgetExceeded": "tools.budgets",
+    "Collective": "tools.communication",
+    "Drawing": "tools.draw",
+    "Finding": "tools.findings",
+    "LayoutMismatch": "tools.saved",
+    "LeafLayout": "tools.leaf",
+    "Memory": "tools.memory",
+    "Program": "tools.program",
+    "TreeLayout": "tools.layout",
     "Verdict": "grading.verdict",
-    "check": "_check",
-    "collectives": "_program",
-    "devices_of": "_devices_of",
-    "draw": "_draw",
-    "layout": "_layout",
-    "program": "_program",
-    "raises": "_raises",
+    "check": "reader.check",
+    "collectives": "tools.program",
+    "devices_of": "tools.machines",
+    "draw": "tools.draw",
+    "layout": "tools.layout",
+    "program": "tools.program",
+    "raises": "tools.raises",
 }
 
 if not TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """``python -m shardbook`` is the command line."""
 
-from shardbook.cli import main
+from shardbook.reader.cli import main
 
 main()

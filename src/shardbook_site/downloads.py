@@ -15,7 +15,7 @@ from nbformat import NotebookNode, v4
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-from shardbook.grading import attempt_files
+from shardbook.reader import attempt_files
 from shardbook_site.execution import notebook_of
 from shardbook_site.markup import render
 from shardbook_site.problems import PAGES, install_command

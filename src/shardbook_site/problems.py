@@ -11,9 +11,9 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from shardbook import draw
-from shardbook._pages import about
-from shardbook.grading import attempt_files
+from shardbook.book import about
 from shardbook.problems import NAMES, PARTS
+from shardbook.reader import attempt_files
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 

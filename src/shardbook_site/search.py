@@ -5,7 +5,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from shardbook import _pages
+from shardbook import book
 
 
 def add_messages(
@@ -17,7 +17,7 @@ def add_messages(
 ) -> None:
     """Give the messages to the template, whose script looks for them."""
     if page == "search":
-        context["messages"] = _pages.messages()
+        context["messages"] = book.messages()
 
 
 def setup(app: Sphinx) -> None:

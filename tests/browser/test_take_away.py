@@ -11,8 +11,8 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Page
 
-from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 # Where a text says that it runs alone, it must do so without us.
 WITHOUT_US = "import sys; sys.modules['shardbook'] = None\n"

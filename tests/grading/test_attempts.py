@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 
-from shardbook.grading import attempt_files
-from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 PAGES = Path(__file__).parents[2] / "docs/problems"
 

@@ -8,7 +8,7 @@ import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 
 from shardbook.grading import run as grading
-from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.problems import NAMES
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shardbook.grading import attempt_files, environment
-from shardbook.grading.environment import grading_environment
-from shardbook.grading.sandbox import Sandbox
+from shardbook.grading.jobs import environment
+from shardbook.grading.jobs.environment import grading_environment
+from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.reader import attempt_files
 
 NAME = "state_zero_kernel"
 SECONDS = 5.0
@@ -493,7 +494,9 @@ def test_a_large_cache_is_emptied(
 ) -> None:
     """Compiled programs are removed if they are too many, nothing else."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("shardbook.grading.environment.LARGEST_CACHE", 8)
+    monkeypatch.setattr(
+        "shardbook.grading.jobs.environment.LARGEST_CACHE", 8
+    )
     cache = tmp_path / "shardbook" / "jax"
     cache.mkdir(parents=True)
     for name in ("a-cache", "b-cache", "c"):

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from shardbook import _pages
-from shardbook.grading import attempt_files, run, same
-from shardbook.grading.sandbox import Sandbox
+from shardbook import book
+from shardbook.grading import run, same
+from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.reader import attempt_files
 
 NAME = "state_zero_kernel"
 
@@ -102,10 +103,10 @@ def test_the_section_to_read_is_a_link(
 ) -> None:
     """A terminal gets a link to the section of the page that was built."""
     book = tmp_path / "docs/_build/html"
-    monkeypatch.setattr(_pages, "CLONE", tmp_path)
+    monkeypatch.setattr(book, "CLONE", tmp_path)
     for read, place in (
         ("0 * `NaN`: a trap", "problems/megatron_mlp.html#nan-a-trap"),
-        (f"{_pages.GUIDE}'State' is", "guides/errors.html#state-is"),
+        (f"{book.GUIDE}'State' is", "guides/errors.html#state-is"),
     ):
         page = book / place.partition("#")[0]
         page.parent.mkdir(parents=True)
@@ -245,7 +246,7 @@ def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
         (verdict,) = verdicts_of(sandbox, [job])
 
     assert f": {words}" in verdict.why
-    assert verdict.read == _pages.GUIDE + words
+    assert verdict.read == book.GUIDE + words
     assert "\n  read: the guide" in repr(verdict)
     assert "shardbook open" not in repr(verdict)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from shardbook import _draw, _layout, _program, _raises
+from shardbook.tools import draw, layout, program, raises
 
 
-@pytest.mark.parametrize("module", [_draw, _layout, _program, _raises])
+@pytest.mark.parametrize("module", [draw, layout, program, raises])
 def test_the_examples_print_what_they_show(module: object) -> None:
     """Each example of a module runs and prints what its docstring shows."""
     failed, attempted = doctest.testmod(module, raise_on_error=False)

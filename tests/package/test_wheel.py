@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 ROOT = Path(__file__).parents[2]
 BUILD = (sys.executable, "-m", "hatchling", "build")

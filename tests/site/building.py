@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+# Builds a book, and gives what was said and the folder of the pages.
+Build = Callable[..., tuple[str, Path]]
 ROOT = Path(__file__).parents[2]
 # What a book has of the real one, beside its pages.
 MACHINERY = (

@@ -1,12 +1,9 @@
 """Books that are built in this process, without a kernel."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from building import build, execute_here
-
-Build = Callable[..., tuple[str, Path]]
+from building import Build, build, execute_here
 
 
 @pytest.fixture(scope="module")

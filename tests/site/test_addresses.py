@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from building import GOOD
-from conftest import Build
+from building import GOOD, Build
 
 from shardbook_site import link_repository
 

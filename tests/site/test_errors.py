@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 from jax.sharding import PartitionSpec as P
 
-from shardbook import _pages
+from shardbook import book
 from shardbook_site.cells import CELL
 
 # What versions before the tested ones said, or what only a cluster says,
@@ -122,7 +122,7 @@ if jax.__version_info__ >= (0, 12):
 @pytest.mark.parametrize("message", QUOTED)
 def test_a_quoted_message_is_explained(message: str) -> None:
     """The words of other versions, and of clusters, have a section."""
-    assert QUOTED[message] in _pages.explained(f"ValueError: {message}")
+    assert QUOTED[message] in book.explained(f"ValueError: {message}")
 
 
 @pytest.mark.parametrize("mistake", RAISED, ids=RAISED.values())
@@ -131,27 +131,27 @@ def test_an_error_is_explained(mistake: Callable[[], object]) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of each kind
         mistake()
 
-    assert RAISED[mistake] in _pages.explained(str(raised.value))
+    assert RAISED[mistake] in book.explained(str(raised.value))
 
 
 def test_the_guide_requires_the_errors_that_it_explains() -> None:
     """A cell has the words of each heading, and what "Also:" adds."""
-    sections = re.split("^### ", _pages._page("errors"), flags=re.M)[1:]
+    sections = re.split("^### ", book._page("errors"), flags=re.M)[1:]
     for section in sections:
         code = "".join(CELL.findall(section))
         lines = re.findall(r"\A.*|^Also: .*", section, re.M)
-        for _, words in _pages.CODE.findall("\n".join(lines)):
+        for _, words in book.CODE.findall("\n".join(lines)):
             assert words in code, f"no cell raises {words!r}"
     assert len(sections) > 20
 
 
 def test_a_message_is_in_the_guide_once() -> None:
     """Each has one section, and code in code keeps its backticks."""
-    found = _pages.messages()
-    page = _pages._page("errors")
+    found = book.messages()
+    page = book._page("errors")
 
     for words, title in found.items():
         assert title in found or title == "Fixed in the tested versions"
         assert page.count(f"`{words}`") <= 1, words
     assert "is forbidden by `no_collectives`" in found
-    assert _pages.explained("nothing that anyone ever raised") == ""
+    assert book.explained("nothing that anyone ever raised") == ""

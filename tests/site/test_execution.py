@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from building import FRONT, GOOD, build, cell, execute_here
-from conftest import Build
+from building import FRONT, GOOD, Build, build, cell, execute_here
 from nbformat import NotebookNode
 
 from shardbook_site import execution

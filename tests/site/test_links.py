@@ -2,8 +2,7 @@
 
 import re
 
-from building import GOOD, cell
-from conftest import Build
+from building import GOOD, Build, cell
 
 GLOSSARY = """
 ```{glossary}

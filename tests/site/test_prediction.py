@@ -1,8 +1,7 @@
 """A question is true: the next cell prints its right answer, no other."""
 
 import pytest
-from building import GOOD, cell
-from conftest import Build
+from building import GOOD, Build, cell
 
 
 def question(*lines: str) -> str:

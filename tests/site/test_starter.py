@@ -3,8 +3,8 @@
 import nbclient
 from nbformat import v4
 
-from shardbook.grading import attempt_files
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 from shardbook_site.downloads import starter_cells
 
 TWIN = "# Title\n\nWhy.\n\n## Problem\n\nThe task.\n\n## Hints\n\nNo.\n"

@@ -16,11 +16,11 @@ import jax
 from jax.extend.backend import clear_backends
 
 from shardbook import program
-from shardbook._layout import named_leaves
-from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
 from shardbook.grading.attempt import Attempt, Wrong, arguments
+from shardbook.tools.leaves import named_leaves
+from shardbook.tools.program import Program
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from shardbook import draw, layout
-from shardbook._program import Program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import (
     MissingInternal,
@@ -21,6 +20,7 @@ from shardbook.grading._jax_internals import (
 )
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path, compiled, repeated
+from shardbook.tools.program import Program
 
 # How near two numbers must be to be the same.
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}

@@ -28,9 +28,9 @@ from shardbook.grading.attempt import (
     solution,
 )
 from shardbook.grading.cases import Case, compiled
-from shardbook.grading.environment import forget_programs
+from shardbook.grading.jobs.environment import forget_programs
+from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
-from shardbook.grading.sandbox import LIMITS
 from shardbook.grading.spies import replaced
 from shardbook.grading.verdict import Verdict
 

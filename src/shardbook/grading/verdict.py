@@ -12,9 +12,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import Style
 from rich.text import Text
 
-from shardbook import _pages
-from shardbook.grading.sandbox import MEGABYTES, SECONDS, Sandbox
-from shardbook.grading.supervisor import KEPT
+from shardbook import book
+from shardbook.grading.jobs.sandbox import MEGABYTES, SECONDS, Sandbox
+from shardbook.grading.jobs.supervisor import KEPT
 
 # The color of each status.
 STATUSES = {
@@ -132,9 +132,9 @@ class Verdict:
             elif (words or style != "bold") and label not in hidden:
                 where = link = ""
                 if label == "read":
-                    if not words.startswith(_pages.GUIDE):
+                    if not words.startswith(book.GUIDE):
                         where = f" (shardbook open {self.problem})"
-                    link = _pages.address(self.problem, words)
+                    link = book.address(self.problem, words)
                 yield _labeled(label, words + where, style, width, link)
             style = "bold"
 
@@ -278,7 +278,7 @@ def verdicts_of(
         if outcome.value:
             verdict = Verdict(**visible(outcome.value))
             if verdict.status == "crashed" and not verdict.read:
-                verdict = verdict.update(read=_pages.explained(verdict.why))
+                verdict = verdict.update(read=book.explained(verdict.why))
         else:
             why = f"its process {ending}"
             if ending.startswith(DIED) and re.search(

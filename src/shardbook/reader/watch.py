@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from watchfiles import watch as changes
 
-from shardbook.grading import attempt_files
 from shardbook.grading.verdict import Verdict, visible
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 
 class Watch:

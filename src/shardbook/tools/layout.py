@@ -1,211 +1,27 @@
 """Report how the arrays of a tree or Module are laid out on devices."""
 
 import json
-import math
 import re
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, cached_property
-from itertools import count
 from operator import attrgetter
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AbstractMesh, NamedSharding, Sharding
+from jax.sharding import NamedSharding
 
-from shardbook._findings import (
-    Finding,
-    axes_of,
-    common_pattern,
-    find,
-    mesh_axes,
-    pattern_of,
-)
-from shardbook._layout_files import read_layout, require_same
-from shardbook._layout_tables import html_of, text_of
-
-# A device; of an abstract mesh, which has none, the position in it.
-Device: TypeAlias = jax.Device | int
-# The start and stop of a part of an array, along each axis.
-Slice = tuple[tuple[int, int], ...]
-
-
-def device_id(device: Device) -> int:
-    """Give the id of a device, or its position in an abstract mesh."""
-    return device if isinstance(device, int) else device.id
-
-
-@dataclass(frozen=True, slots=True)
-class LeafLayout:
-    """How one array is laid out.
-
-    Attributes:
-        path: The names that lead to the array, joined by dots.
-        shape: The shape of the whole array.
-        dtype: The name of its dtype.
-        itemsize: Bytes of one element.
-        sharding: How it is laid out, or ``None`` if it is on no device:
-            a NumPy array, a Python number, an abstract shape, an array
-            that was deleted.
-        shard_shape: The shape of the part on each device, or ``None``.
-        same_as: The path of an earlier leaf that is the same array, or
-            ``None``. The sums of a :class:`TreeLayout` count it there.
-        deleted: Whether it was deleted, as a donated array is.
-        committed: Whether it is committed to its devices, or ``None`` if
-            it is no array of JAX.
-        repeats: How many arrays that differ in the numbers of their path
-            this one stands for, in a layout that is rolled up.
-    """
-
-    path: str
-    shape: tuple[int, ...]
-    dtype: str
-    itemsize: int
-    sharding: Sharding | None
-    shard_shape: tuple[int, ...] | None
-    same_as: str | None = None
-    deleted: bool = False
-    committed: bool | None = None
-    repeats: int = 1
-
-    @property
-    def spec(self) -> str:
-        """The ``PartitionSpec``, or in words what there is instead."""
-        match self.sharding:
-            case None:
-                return "deleted" if self.deleted else "not on a device"
-            case NamedSharding(spec=spec):
-                words = str(spec).replace(",)", ")")
-                # Sums are the usual kind, which jax 0.12 always names.
-                words = words.replace(", unreduced_kind=sum", "")
-            case jax.sharding.SingleDeviceSharding():
-                (device,) = self.devices
-                words = f"one device: {device_id(device)}"
-            case _:
-                words = type(self.sharding).__name__
-        return f"{words}, {self.host_memory}" if self.host_memory else words
-
-    @property
-    def host_memory(self) -> str:
-        """The kind of memory if it is the host's, or else nothing."""
-        kind = self.sharding.memory_kind if self.sharding else None
-        if kind is None or "host" not in kind:
-            return ""
-        # On CPU the host's memory is that of the devices.
-        usual = {
-            device.default_memory().kind
-            for device in self.devices
-            if isinstance(device, jax.Device)
-        }
-        return "" if kind in usual else kind
-
-    @property
-    def type(self) -> str:
-        """Dtype and shape, as in ``float32[16,4]``.
-
-        Those of a number are as NumPy has them.
-        """
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        """The devices that hold a part of the array, in order of id.
-
-        Those of an abstract mesh are its positions: 0, 1, 2 and so on.
-        """
-        if self.sharding is None:
-            return ()
-        return tuple(sorted(devices_of(self.sharding), key=device_id))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the array in terms of JSON, however its spec is written.
-
-        With its type, its spec, and the sizes of the mesh axes.
-        """
-        about: dict[str, Any] = {"type": self.type, "spec": self.spec}
-        if isinstance(self.sharding, NamedSharding):
-            axes = axes_of(self)
-            while axes and not axes[-1]:
-                axes = axes[:-1]
-            about["spec"] = [list(names) for names in axes]
-            about["mesh"] = dict(self.sharding.mesh.shape)
-            if unreduced := self.sharding.spec.unreduced:
-                about["unreduced"] = sorted(unreduced)
-            if self.host_memory:
-                about["memory"] = self.host_memory
-        return about
-
-    @property
-    def bytes_per_device(self) -> int:
-        """Bytes on each device that holds a part, as ``nbytes`` counts."""
-        if self.shard_shape is None:
-            return 0
-        return math.prod(self.shard_shape) * self.itemsize
-
-    @property
-    def bytes(self) -> int:
-        """Bytes on all devices together; copies count each time."""
-        return self.bytes_per_device * len(self.devices) * self.repeats
-
-
-def devices_of(sharding: Sharding) -> Sequence[Device]:
-    """List the devices of a sharding, in the order of its mesh."""
-    match sharding:
-        case NamedSharding(mesh=AbstractMesh() as mesh):
-            return range(mesh.size)
-        case NamedSharding(mesh=mesh):
-            return list(mesh.devices.flat)
-        case _:
-            return list(sharding.device_set)
-
-
-def slices_of(
-    sharding: Sharding, shape: tuple[int, ...]
-) -> dict[Any, Slice]:
-    """Give the slice of an array that each device holds."""
-    if not isinstance(sharding, NamedSharding):
-        return {
-            device: tuple(
-                part.indices(size)[:2]
-                for part, size in zip(index, shape, strict=True)
-            )
-            for device, index in sharding.devices_indices_map(shape).items()
-        }
-    # By hand, for JAX does it for neither an abstract mesh nor a sum that
-    # is not reduced.
-    sizes = sharding.mesh.shape
-    shard_shape = sharding.shard_shape(shape)
-    held = {}
-    for device, place in zip(
-        devices_of(sharding), np.ndindex(*sizes.values()), strict=True
-    ):
-        index = dict(zip(sizes, place, strict=True))
-        starts = [0] * len(shape)
-        for axis, names in enumerate(mesh_axes(sharding, len(shape))):
-            for name in names:
-                starts[axis] = starts[axis] * sizes[name] + index[name]
-        held[device] = tuple(
-            (start * size, (start + 1) * size)
-            for start, size in zip(starts, shard_shape, strict=True)
-        )
-    return held
-
-
-def values_of(sharding: Sharding) -> int:
-    """Count the values that the devices hold of one slice.
-
-    One, unless the array is unreduced: devices along these mesh axes then
-    hold what has still to be added up.
-    """
-    if not isinstance(sharding, NamedSharding):
-        return 1
-    sizes = sharding.mesh.shape
-    return math.prod(sizes[name] for name in sharding.spec.unreduced)
+from shardbook.tools.findings import Finding, find
+from shardbook.tools.leaf import LeafLayout
+from shardbook.tools.leaves import named_leaves
+from shardbook.tools.paths import common_pattern, pattern_of
+from shardbook.tools.saved import read_layout, require_same
+from shardbook.tools.shards import Device, device_id
+from shardbook.tools.tables import html_of, text_of
 
 
 def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
@@ -439,99 +255,6 @@ class TreeLayout(Sequence[LeafLayout]):
 
     def _repr_html_(self) -> str:
         return html_of(self)
-
-
-def is_graph_node(node: Any) -> bool:
-    """Whether this is a Module, a Variable, or another node of flax.nnx."""
-    # Where flax was not imported, nothing is one.
-    nnx: Any = sys.modules.get("flax.nnx")
-    return bool(nnx) and isinstance(node, nnx.Pytree | nnx.Variable)
-
-
-def expand_modules(tree: Any) -> Any:
-    """Replace each Module in a tree by its state.
-
-    As a pytree, a Module repeats what it shares; its state does not.
-    """
-    nodes, treedef = jax.tree.flatten(tree, is_leaf=is_graph_node)
-    if not any(map(is_graph_node, nodes)):
-        return tree
-    from flax import nnx
-
-    states = nnx.state([node for node in nodes if is_graph_node(node)])
-    places = count()
-    return jax.tree.unflatten(
-        treedef,
-        [
-            states.get(next(places), {}) if is_graph_node(node) else node
-            for node in nodes
-        ],
-    )
-
-
-_VALUE = jax.tree_util.GetAttrKey("value")
-
-
-def dotted(path: tuple[Any, ...]) -> str:
-    """Write a path as names, joined by dots."""
-    return jax.tree_util.keystr(path, simple=True, separator=".")
-
-
-def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Leave out the last key of a path, if it says nothing.
-
-    Variables and Linen boxes keep their array in an attribute ``value``,
-    which says nothing about where in the model the array is.
-    """
-    if path and path[-1] == _VALUE:
-        return path[:-1]
-    return path
-
-
-def named_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Give the leaves of a tree, each with its path.
-
-    Those of a Module or Variable that the tree has twice are given once.
-    """
-    # The nodes are kept, or another might get the id of one.
-    seen: dict[int, Any] = {}
-    modules: dict[Any, Any] = {}
-
-    def is_leaf(path: Any, node: Any) -> bool:
-        if not is_graph_node(node):
-            return False
-        from flax import nnx
-
-        if isinstance(node, nnx.Variable) or id(node) in seen:
-            return True
-        seen[id(node)] = modules[path] = node
-        return False
-
-    leaves = jax.tree_util.tree_leaves_with_path(
-        tree, is_leaf=is_leaf, is_leaf_takes_path=True
-    )
-    if modules and any(
-        jax.tree_util.all_leaves([node]) for node in modules.values()
-    ):
-        # JAX can't look into a Module that is no pytree.
-        yield from named_leaves(expand_modules(tree))
-        return
-    for path, leaf in leaves:
-        if not is_graph_node(leaf):
-            short = strip_value(path)
-            # In a Module it is an attribute like any other.
-            if short is not path and not any(
-                path[:end] in modules for end in range(len(path))
-            ):
-                path = short
-            yield dotted(path), leaf
-        elif id(leaf) not in seen:
-            seen[id(leaf)] = leaf
-            value = leaf.get_raw_value()
-            for rest, array in jax.tree_util.tree_leaves_with_path(value):
-                if rest:
-                    rest = (_VALUE, *strip_value(rest))
-                yield dotted(path + rest), array
 
 
 @cache

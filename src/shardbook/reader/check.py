@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
-from shardbook.grading.sandbox import (
+from shardbook.grading.jobs.sandbox import (
     MEGABYTES,
     SECONDS,
     Sandbox,

@@ -9,14 +9,13 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from shardbook._findings import partitions
-from shardbook._layout import (
-    LeafLayout,
+from shardbook.tools.layout import TreeLayout, layout
+from shardbook.tools.leaf import LeafLayout
+from shardbook.tools.shards import (
     Slice,
-    TreeLayout,
     device_id,
-    devices_of,
-    layout,
+    devices_in,
+    partitions,
     slices_of,
     values_of,
 )
@@ -286,7 +285,7 @@ def _grid(leaf: LeafLayout) -> tuple[list[list[int]], tuple[str, str]]:
     sizes = [""]
     if isinstance(leaf.sharding, NamedSharding):
         mesh = leaf.sharding.mesh
-        ids = list(map(device_id, devices_of(leaf.sharding)))
+        ids = list(map(device_id, devices_in(leaf.sharding)))
         sizes = [f"{k}={size}" for k, size in mesh.shape.items()] or [""]
         if len(sizes) > 1:
             columns = mesh.axis_sizes[-1]

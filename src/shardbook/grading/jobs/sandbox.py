@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from shardbook.grading.environment import (
+from shardbook.grading.jobs.environment import (
     grading_environment,
     require_versions,
 )
@@ -36,8 +36,8 @@ LIMITS = {
 RETURNED = "returned"
 BOOT = (
     "import json, sys; path, descriptor, modules = json.loads(sys.argv[1]);"
-    "sys.path[:] = path; from shardbook.grading.supervisor import serve;"
-    "serve(descriptor, modules)"
+    "sys.path[:] = path; from shardbook.grading.jobs import supervisor;"
+    "supervisor.serve(descriptor, modules)"
 )
 
 

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from shardbook.grading.sandbox import LIMITS, RETURNED, Outcome
+from shardbook.grading.jobs.sandbox import LIMITS, RETURNED, Outcome
 
 # The exit status of a job whose function raised (EX_SOFTWARE), and of one
 # that could not recover from a RecursionError.

@@ -12,17 +12,16 @@ from flax import nnx
 from nbformat import v4 as notebook
 
 import shardbook
-from shardbook import _check
-from shardbook.grading import attempt_files
 from shardbook.problems.state_zero_kernel import state_zero_kernel
+from shardbook.reader import attempt_files, check
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_server_is_left() -> Iterator[None]:
     """End the process that grades, which other tests would find."""
     yield
-    _check._sandbox().close()
-    _check._sandbox.cache_clear()
+    check._sandbox().close()
+    check._sandbox.cache_clear()
 
 
 def defined_in_a_cell(text: str, name: str) -> object:
@@ -169,7 +168,7 @@ def test_the_server_is_killed() -> None:
 def test_a_server_that_was_killed_between_two_calls() -> None:
     """The next call has another server."""
     shardbook.check(state_zero_kernel)
-    server = _check._sandbox()._server().process
+    server = check._sandbox()._server().process
     server.kill()
     server.wait()
 

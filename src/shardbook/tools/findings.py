@@ -1,34 +1,38 @@
 """Find what looks wrong in a layout: each rule is a function."""
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import (
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Sequence,
 )
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jax.sharding import (
     NamedSharding,
-    PartitionSpec,
     SingleDeviceSharding,
 )
 
 if TYPE_CHECKING:
-    from shardbook._layout import LeafLayout
+    from shardbook.tools.leaf import LeafLayout
+from shardbook.tools.leaf import LeafLayout, axes_of
+from shardbook.tools.paths import pattern_of
 
 # What is smaller costs little, wherever it is: most biases and scales.
 LARGE = 2**16
+
+
 # Of the bytes on a device, what is worth a look whatever its name is.
 SHARE = 1 / 20
+
+
 # An accelerator computes in tiles of so many columns.
 TILE = 128
+
+
 # How many arrays a finding names; of more, it says what is common to them.
 _NAMED = 3
 
@@ -76,9 +80,13 @@ class Finding:
 
 
 Leaves = Sequence["LeafLayout"]
+
+
 # An array, the bytes at stake, and what looks wrong in words that are the
 # same for arrays alike.
 Found = tuple["LeafLayout", int, str]
+
+
 Rule = Callable[[Leaves], Iterator[Found]]
 
 
@@ -132,71 +140,12 @@ def find(
     return tuple(sorted(found, key=lambda finding: -finding.bytes))
 
 
-def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
-    """Give for each axis of an array the mesh axes that divide it."""
-    return mesh_axes(leaf.sharding, len(leaf.shape))
-
-
-def partitions(spec: PartitionSpec) -> Iterable[Any]:
-    """Give the entries of a spec.
-
-    From jax 0.10 on, a spec that has ``unreduced`` is no tuple to be read;
-    before, a spec has no partitions.
-    """
-    entries: Iterable[Any] = getattr(spec, "partitions", spec)
-    return entries
-
-
-@cache
-def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
-    """Give for each axis of an array the mesh axes that divide it.
-
-    Without what makes no difference: axes of size one.
-    """
-    if not isinstance(sharding, NamedSharding):
-        return ((),) * ndim
-    sizes = dict(sharding.mesh.shape)
-    found = []
-    for entry in partitions(sharding.spec):
-        if isinstance(entry, str):
-            entry = (entry,)
-        # What is left to the compiler divides nothing yet.
-        names = entry if isinstance(entry, tuple) else ()
-        found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
-    return (*found, *[()] * (ndim - len(found)))
-
-
 def _parts(leaf: "LeafLayout") -> int:
     """Count the shards that an array is divided into."""
     if not isinstance(leaf.sharding, NamedSharding):
         return 1
     sizes = dict(leaf.sharding.mesh.shape)
     return math.prod(sizes[n] for names in axes_of(leaf) for n in names)
-
-
-# A number that is a name, as in "layers.0", or ends one, as in "layers_0";
-# of what is rolled up already, the sign in its place.
-_NUMBER = re.compile(r"[\d*](?<![^._].)\d*(?![^.])")
-
-
-def pattern_of(path: str) -> str:
-    """Write a path without the numbers of layers that repeat."""
-    return _NUMBER.sub("*", path)
-
-
-def common_pattern(paths: Iterable[str]) -> str:
-    """Write paths of one pattern, with ``*`` where their numbers differ."""
-    rest = iter(paths)
-    first = next(rest)
-    names, pattern = first.split("."), pattern_of(first).split(".")
-    # Few paths are enough to see which numbers differ.
-    for path in rest:
-        if names == pattern:
-            break
-        for at, name in enumerate(path.split(".")):
-            if name != names[at]:
-                names[at] = pattern[at]
-    return ".".join(names)
 
 
 def _size(leaf: "LeafLayout") -> int:

@@ -1,12 +1,9 @@
 """Report what a compiled call does, without running it."""
 
-import gc
 import html
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -15,96 +12,42 @@ from shutil import get_terminal_size
 from typing import Any
 
 import jax
-import numpy as np
-from flax import nnx
-from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 
-from shardbook._communication import (
-    KINDS,
+from shardbook.tools.arguments import count_arguments
+from shardbook.tools.budgets import (
+    BudgetExceeded,
+    Need,
+    bytes_of,
+    require_known,
+)
+from shardbook.tools.communication import (
     Collective,
     communication,
     in_words,
 )
-from shardbook._devices_of import MEMORY
-from shardbook._layout import (
-    Slice,
-    expand_modules,
-    is_graph_node,
-    slices_of,
-    strip_value,
+from shardbook.tools.hlo import KINDS
+from shardbook.tools.lowering import (
+    compile_lowered,
+    lower_call,
+    modules_unharmed,
+    unbind,
+    unwrap,
 )
+from shardbook.tools.machines import MEMORY
+from shardbook.tools.memory import Memory
 
 _WIDEST = 72
+
+
 # How many rows of a table are shown, those with the most bytes.
 _SHOWN = 8
+
+
 _COLLECTIVES = 24
-_UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+
+
 _Table = tuple[str, str, Mapping[str, int]]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes that XLA assigns to a compiled program on one device.
-
-    Attributes:
-        arguments: Bytes of the arguments in the device's memory.
-        results: Bytes of the results in the device's memory.
-        temporaries: Bytes of intermediates. On CPU, what a fusion uses
-            inside is not among them: ``__ynn_fusion`` in the text, around
-            matrix products.
-        donated: Bytes of the results that take the memory of donated
-            arguments, and so need none of their own.
-        host: Bytes of the host's memory for this device, for arguments,
-            results and intermediates that are offloaded. They are in none
-            of the other figures. On CPU there is only one memory, so
-            offloaded arrays count as the others do.
-    """
-
-    arguments: int
-    results: int
-    temporaries: int
-    donated: int
-    host: int = 0
-
-    @classmethod
-    def of(cls, stats: Any) -> "Memory":
-        """Read what ``memory_analysis()`` of a compiled program gives.
-
-        The peak that it gives is not used: on CPU the temporaries are
-        missing there, and on TPU what is on the host or in VMEM is added.
-        XLA for TPU may count results among its temporaries too. There the
-        total that jax 0.12 gives is less than the sum, and right: libtpu
-        compares this total with the memory of the chip. Older versions of
-        jax don't give it, so on TPU the temporaries may be too large.
-        """
-        arguments = stats.argument_size_in_bytes
-        results = stats.output_size_in_bytes
-        donated = stats.alias_size_in_bytes
-        temporaries = stats.temp_size_in_bytes
-        total = getattr(stats, "total_allocation_bytes", None)
-        if total:
-            # It is more than the sum where the host computes, too.
-            rest = total - arguments - results + donated
-            temporaries = min(temporaries, rest)
-        host = (
-            stats.host_argument_size_in_bytes
-            + stats.host_output_size_in_bytes
-            + stats.host_temp_size_in_bytes
-            - stats.host_alias_size_in_bytes
-        )
-        return cls(arguments, results, temporaries, donated, host)
-
-    @property
-    def total(self) -> int:
-        """Bytes of the device's memory, what is donated counted once."""
-        return (
-            self.arguments + self.results + self.temporaries - self.donated
-        )
-
-
-class BudgetExceeded(AssertionError):  # noqa: N818
-    """A program needs more than :meth:`Program.expect` allows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,12 +196,12 @@ class Program:
             >>> seen.expect(collectives={}, memory="8 KiB").collectives
             {}
         """
-        needs: list[tuple[str, _Need, int]] = []
+        needs: list[tuple[str, Need, int]] = []
         undecided: list[str] = []
         if collectives is not None:
-            _require_known("collective", collectives, KINDS)
+            require_known("collective", collectives, KINDS)
             for kind in self.collectives:
-                need = _Need.of(
+                need = Need.of(
                     (each, each.times, each.counted)
                     for each in self.communication
                     if each.kind == kind
@@ -266,8 +209,8 @@ class Program:
                 needs.append((kind, need, collectives.get(kind, 0)))
         for key, limit in (sent or {}).items():
             names = (key,) if isinstance(key, str) else key
-            _require_known("mesh axis", names, self.axes)
-            need = _Need.of(
+            require_known("mesh axis", names, self.axes)
+            need = Need.of(
                 (
                     (
                         each,
@@ -281,15 +224,15 @@ class Program:
                 " bytes",
             )
             name = f"sent over {' and '.join(names)}"
-            needs.append((name, need, _size(limit)))
+            needs.append((name, need, bytes_of(limit)))
         if memory is not None:
             total = self.memory.total
-            need = _Need(total, total, " bytes")
-            needs.append(("memory", need, _size(memory)))
+            need = Need(total, total, " bytes")
+            needs.append(("memory", need, bytes_of(memory)))
         if transfers is not None and self.transfers is not None:
             moved = sum(self.transfers.values())
-            need = _Need(moved, moved, " bytes")
-            needs.append(("transfers", need, _size(transfers)))
+            need = Need(moved, moved, " bytes")
+            needs.append(("transfers", need, bytes_of(transfers)))
         elif transfers is not None:
             undecided.append(
                 "transfers are not known of this program. Give "
@@ -384,73 +327,11 @@ class Program:
         )
 
 
-def _require_known(what: str, names: Any, known: Any) -> None:
-    for name in names:
-        if name not in known:
-            choices = ", ".join(map(repr, known)) or "none is known"
-            raise ValueError(f"Unknown {what} {name!r}. Known: {choices}")
-
-
 def _is_over(each: Collective, names: Iterable[str]) -> bool:
     """Tell whether a collective is over these axes, by any mesh."""
     return any(
         set(axes) == set(names) for axes in (each.axes, *each.aliases)
     )
-
-
-@dataclass(frozen=True)
-class _Need:
-    """What a program needs of something that has a budget.
-
-    Attributes:
-        least: What it needs in any case.
-        most: What it may need; infinity if data alone says how much.
-        unit: What is counted, after a blank, or nothing.
-        unsure: The collectives that make the difference.
-    """
-
-    least: int
-    most: float
-    unit: str = ""
-    unsure: tuple[Collective, ...] = ()
-
-    @classmethod
-    def of(
-        cls, amounts: Iterable[tuple[Collective, int, bool]], unit: str = ""
-    ) -> "_Need":
-        """Add up amounts, each with whether it is needed in any case."""
-        least, most, unsure = 0, 0.0, []
-        for each, amount, is_sure in amounts:
-            most += amount if each.bounded else math.inf
-            if is_sure:
-                least += amount
-            else:
-                unsure.append(each)
-        return cls(least, most, unit, tuple(unsure))
-
-    def against(self, name: str, limit: int) -> str:
-        """Compare it with its limit, and say what is not known of it."""
-        number = f"{self.least:,}"
-        if self.most == math.inf:
-            number += " or more"
-        elif self.most > self.least:
-            number += f" to {self.most:,.0f}"
-        text = f"{name}: {number}{self.unit}, expected at most {limit:,}"
-        if not self.unsure:
-            return text
-        why = [f"  {each!r}: {_why(each)}" for each in self.unsure]
-        return "\n".join([f"{text}. It depends on:", *why])
-
-
-def _why(each: Collective) -> str:
-    """Say why it is not known what a collective sends."""
-    if not each.bounded:
-        return "in a loop whose end depends on data"
-    if not each.counted:
-        return "in a branch that a call may not take"
-    if not each.axes:
-        return "not over the axes of a mesh that is known"
-    return "how much it sends depends on data"
 
 
 def _short(sources: Iterable[str]) -> dict[str, str]:
@@ -469,19 +350,6 @@ def _short(sources: Iterable[str]) -> dict[str, str]:
         line = source.rpartition(":")[2]
         short[source] = f"{Path(*file.parts[-depth:])}:{line}"
     return short
-
-
-def _size(limit: int | str) -> int:
-    """Read a number of bytes."""
-    if not isinstance(limit, str):
-        return limit
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\w+)", limit.strip())
-    if not found or found[2] not in _UNITS:
-        raise ValueError(
-            f"Unknown size {limit!r}. Write bytes as a number, or a text "
-            f"such as '1.5 MiB', with one of {', '.join(_UNITS)}"
-        )
-    return int(float(found[1]) * 2 ** _UNITS[found[2]])
 
 
 def _largest(
@@ -510,24 +378,6 @@ def _text(
         yield f"  {name.ljust(space)}{figure}"
     if not rows:
         yield "  none"
-
-
-def _compile(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile anew: what a cache has kept names lines of an older file."""
-    settings = jax.config.values
-    if not settings["jax_compilation_cache_dir"]:
-        return lowered.compile()
-    before = settings["jax_enable_compilation_cache"]
-    try:
-        # jax asks once whether to use the cache, until it is reset.
-        jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()
-        # With an option, here of its usual value, jax does not take what
-        # it has compiled for a call of the same function.
-        return lowered.compile({"xla_embed_ir_in_executable": False})
-    finally:
-        jax.config.update("jax_enable_compilation_cache", before)
-        compilation_cache.reset_cache()
 
 
 def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
@@ -566,195 +416,6 @@ def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
     for mesh in meshes:
         sizes = sizes | mesh | sizes
     return sizes
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
-
-
-def _lower(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Lower a function, with the arguments bound that are not arrays."""
-    owner = getattr(function, "__self__", function)
-    if is_graph_node(owner) or any(map(_is_array, jax.tree.leaves(owner))):
-        raise TypeError(
-            "expected a function that takes its Module as an argument, "
-            "such as program(lambda model, x: model(x), model, x); got "
-            f"a {type(owner).__name__}, whose arrays would be constants"
-        )
-    treedef: Any
-    leaves, treedef = jax.tree.flatten(
-        (args, kwargs), is_leaf=is_graph_node
-    )
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        traced = treedef.flatten_up_to((args, kwargs))
-        given = [
-            bound if leaf is None else leaf
-            for bound, leaf in zip(leaves, traced, strict=True)
-        ]
-        args, kwargs = jax.tree.unflatten(treedef, given)
-        return function(*args, **kwargs)
-
-    # Under jax.jit, what a function writes into a Module is lost, and XLA
-    # would leave out the work that leads to it.
-    has_nodes = any(map(is_graph_node, leaves))
-    jitted: Any = nnx.jit(call) if has_nodes else jax.jit(call)
-    traced = [
-        leaf if _is_array(leaf) or is_graph_node(leaf) else None
-        for leaf in leaves
-    ]
-    args, kwargs = jax.tree.unflatten(treedef, traced)
-    return jitted.lower(*args, **kwargs)
-
-
-def _leaves(tree: Any) -> list[tuple[Any, Any]]:
-    """Give the leaves of a tree in their order, each with its path."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [(strip_value(path), leaf) for path, leaf in leaves]
-
-
-def _names(path: tuple[Any, ...]) -> str:
-    """Write a path within an argument, in a Module as in its state."""
-    names = jax.tree_util.keystr(path[2:], simple=True, separator=".")
-    return names.removesuffix("value").removesuffix(".")
-
-
-def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
-    return context.unflatten(node.graphdef, *node.states)
-
-
-def _arguments(
-    given: Any, lowered: Any, compiled: Any
-) -> tuple[dict[str, int] | None, ...]:
-    """Count the bytes of arguments on a device, on the host, and moved.
-
-    All are None if the program has its arguments under other paths.
-    """
-    wanted = jax.tree.map(
-        # The sharding is None if the program does not use the argument.
-        lambda info, sharding: jax.ShapeDtypeStruct(
-            info.shape, info.dtype, sharding=sharding
-        ),
-        lowered.args_info,
-        compiled.input_shardings,
-    )
-    # nnx.jit splits each Module; put together again, it has its paths.
-    wanted = nnx.from_tree(wanted, merge_fn=_merge)
-    # Static arguments are given and not wanted, those that
-    # nnx.jit_partial has bound are wanted and not given, and come first.
-    # So an array is the last that fits of those that are left.
-    left = _leaves(wanted)
-    sizes: dict[str, int] = {}
-    hosted: dict[str, int] = {}
-    moves: dict[str, int] = {}
-    for path, leaf in reversed(_leaves(expand_modules(given))):
-        if not _is_array(leaf):
-            continue
-        names = _names(path)
-        for index in range(len(left) - 1, -1, -1):
-            its_path, place = left[index]
-            if _names(its_path) == names and place.shape == leaf.shape:
-                del left[index:]
-                break
-        else:
-            # Under other names, as a split state under nnx.jit is.
-            return None, None, None
-        if place.sharding is None:
-            continue
-        name = jax.tree_util.keystr(path[1:])
-        shard_shape = place.sharding.shard_shape(place.shape)
-        size = math.prod(shard_shape) * place.dtype.itemsize
-        (hosted if _is_offloaded(place.sharding) else sizes)[name] = size
-        if moved := size * _devices_that_lack(leaf, place):
-            moves[name] = moved
-    return tuple(
-        dict(reversed(each.items())) for each in (sizes, hosted, moves)
-    )
-
-
-def _is_offloaded(sharding: Any) -> bool:
-    """Tell whether XLA counts an argument as being on the host."""
-    (platform,) = {device.platform for device in sharding.device_set}
-    return platform != "cpu" and "host" in (sharding.memory_kind or "")
-
-
-def _devices_that_lack(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
-    """Count the devices that don't hold their slice of an argument yet."""
-    if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is None:
-        return 0
-    held: dict[jax.Device, Slice] = {}
-    if not isinstance(leaf, np.ndarray):
-        held = slices_of(leaf.sharding, place.shape)
-    needed = slices_of(place.sharding, place.shape)
-    return sum(held.get(device) != part for device, part in needed.items())
-
-
-@contextmanager
-def _unharmed() -> Iterator[None]:
-    """Put back what tracing changes in the Modules that there are.
-
-    An nnx.jit inside the traced function empties the Modules that it
-    updates, before it finds out that their Variables, which Flax guards,
-    belong to another trace.
-    """
-    # All but those that gc.freeze() hides, because a function reaches them
-    # in too many ways to follow. By type, because isinstance() may run
-    # code of the object.
-    kept = [
-        (vars(node), dict(vars(node)))
-        for node in gc.get_objects()
-        if nnx.Pytree in type(node).__mro__
-    ]
-    try:
-        yield
-    except Exception as error:
-        if "different trace level" in str(error):
-            error.add_note(
-                "A Module or Variable that the function updates must be "
-                "one of its arguments: write program(step, model, x) "
-                "instead of program(lambda x: step(model, x), x)."
-            )
-        raise
-    finally:
-        for now, before in kept:
-            if now.keys() != before.keys() or any(
-                now[name] is not value for name, value in before.items()
-            ):
-                now.clear()
-                now.update(before)
-
-
-def _unbind(
-    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Find what a partial or method calls, and all that it passes on."""
-    while True:
-        # Equinox has a partial of its own.
-        if all(
-            hasattr(function, name) for name in ("func", "args", "keywords")
-        ):
-            args = (*function.args, *args)
-            kwargs = {**function.keywords, **kwargs}
-            function = function.func
-        # A method has the lower() of its function, which lacks the object.
-        elif hasattr(getattr(function, "__func__", None), "lower"):
-            args = (function.__self__, *args)
-            function = function.__func__
-        else:
-            return function, args, kwargs
-
-
-def _unwrap(stage: Any) -> Any:
-    """Take what jax has lowered or compiled out of a library's wrapper."""
-    for name in ("lowered", "compiled"):
-        inner = getattr(stage, name, None)
-        if isinstance(inner, jax.stages.Lowered | jax.stages.Compiled):
-            return inner
-    return stage
 
 
 def program(
@@ -824,8 +485,8 @@ def program(
         >>> program(partial(jax.numpy.matmul, x), w).transfers
         {'[0]': 4096}
     """
-    function, args, kwargs = _unbind(function, args, kwargs)
-    function = _unwrap(function)
+    function, args, kwargs = unbind(function, args, kwargs)
+    function = unwrap(function)
     lowered = None
     if isinstance(function, jax.stages.Compiled):
         compiled = function
@@ -834,17 +495,19 @@ def program(
     elif not callable(function):
         raise TypeError(f"program() takes a function, but got {function!r}")
     else:
-        with _unharmed():
+        with modules_unharmed():
             if hasattr(function, "lower"):
                 stage = function.lower(*args, **kwargs)
             else:
-                stage = _lower(function, args, kwargs)
-        lowered = _unwrap(stage)
+                stage = lower_call(function, args, kwargs)
+        lowered = unwrap(stage)
     if lowered is not None:
-        compiled = _compile(lowered)
+        compiled = compile_lowered(lowered)
     sizes, hosted, moves = None, None, None
     if lowered is not None and lowered is not function:
-        sizes, hosted, moves = _arguments((args, kwargs), lowered, compiled)
+        sizes, hosted, moves = count_arguments(
+            (args, kwargs), lowered, compiled
+        )
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     return Program(

@@ -15,9 +15,8 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from shardbook import __version__, _pages
-from shardbook.grading import attempt_files
-from shardbook.grading.sandbox import (
+from shardbook import __version__, book
+from shardbook.grading.jobs.sandbox import (
     MEGABYTES,
     SECONDS,
     Sandbox,
@@ -25,6 +24,7 @@ from shardbook.grading.sandbox import (
 )
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.problems import NAMES, PARTS
+from shardbook.reader import attempt_files
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices.",
@@ -181,7 +181,7 @@ def _listing() -> Text:
     for number, name in enumerate(NAMES, 1):
         if part := heads.get(name):
             text.append(f"{part}\n", "underline")
-        about, state = _pages.about(name), attempt_files.state(name)
+        about, state = book.about(name), attempt_files.state(name)
         text.append(f"{number:2} {name}", "bold")
         text.append(f"  {state}".rstrip(), "green")
         text.append(f"\n   {about['title']} ({about['difficulty']})\n")
@@ -242,7 +242,7 @@ def _markdown(text: str) -> RenderableType:
 
 def _hint(name: str) -> RenderableType:
     """Give one hint more than the last time; after the last, the first."""
-    hints = _pages.hints(name)
+    hints = book.hints(name)
     try:
         number = attempt_files.next_hint(name, len(hints))
     except OSError as error:
@@ -264,13 +264,13 @@ def hint(name: Name) -> None:
 @app.command("open")
 def open_(name: Name) -> None:
     """Read the page of a problem: in a browser, else in a pager."""
-    address = _pages.address(name)
+    address = book.address(name)
     if address:
         _say(OUTPUT, address)
     if not (address and webbrowser.open(address)):
         os.environ.setdefault("LESS", "-R")
         with OUTPUT.capture() as page:
-            _say(OUTPUT, _markdown(_pages.statement(name)))
+            _say(OUTPUT, _markdown(book.statement(name)))
         pydoc.pager(page.get())
 
 
@@ -364,7 +364,7 @@ def watch(
     megabytes: Megabytes = MEGABYTES,
 ) -> None:
     """Grade an attempt each time it is saved. Keys are shown below it."""
-    from shardbook._watch import Watch
+    from shardbook.reader.watch import Watch
 
     if given:
         ((_, path),) = _attempts([given])

@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shardbook import _pages
-from shardbook.grading import attempt_files
+from shardbook import book
 from shardbook.problems import NAMES
+from shardbook.reader import attempt_files
 
 Result = subprocess.CompletedProcess[str]
 Run = Callable[..., Result]
@@ -100,7 +100,7 @@ def test_problems_are_listed_and_solutions_shown(
 def test_hints_come_one_by_one(run: Run) -> None:
     """``hint`` gives one hint more each time, and then the first again."""
     shown = [run("hint", "state_zero").stdout for _ in range(4)]
-    hints = _pages.hints(NAME)
+    hints = book.hints(NAME)
 
     assert len({*shown}) == len(hints) == 3
     assert shown[3] == shown[0]
@@ -122,7 +122,7 @@ def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
     page.touch()
 
     assert "\n## Problem\n" in text
-    assert _pages.hints(NAME)[0][1] not in text
+    assert book.hints(NAME)[0][1] not in text
     assert not re.search(r"^:::|^```\{", text, re.M)
     assert run("open", NAME, **there).stdout == f"{page.as_uri()}\n" * 2
 

@@ -13,7 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
-from shardbook._devices_of import GPUS, TPUS
+from shardbook.tools.machines import GPUS, TPUS
 
 # "nox -s elsewhere" installs what compiles for them.
 HAS_TPUS = find_spec("libtpu") is not None
@@ -65,7 +65,7 @@ def test_a_compiler_that_is_missing(
 ) -> None:
     """The error has the command that installs it."""
     monkeypatch.setattr(
-        "shardbook._devices_of.find_spec",
+        "shardbook.tools.machines.find_spec",
         lambda name: None if name == module else object(),
     )
     monkeypatch.setattr("sys.platform", "linux")
@@ -81,7 +81,9 @@ def test_a_platform_without_compilers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The error names no command that would fail."""
-    monkeypatch.setattr("shardbook._devices_of.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "shardbook.tools.machines.find_spec", lambda _: None
+    )
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     monkeypatch.setattr("platform.machine", lambda: "arm64")

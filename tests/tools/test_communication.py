@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
-from shardbook._communication import Collective, communication
+from shardbook.tools.communication import Collective, communication
 
 GRID = MESHES[1]
 LOOPS = 5

@@ -8,7 +8,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shardbook._layout import LeafLayout, TreeLayout
+    from shardbook.tools.layout import TreeLayout
+    from shardbook.tools.leaf import LeafLayout
 
 HEADINGS = (
     "path",

@@ -1,0 +1,1 @@
+"""What readers use: the command line, check() and watch."""

@@ -1,0 +1,1 @@
+"""Instruments for anyone's code: they import nothing of the book."""

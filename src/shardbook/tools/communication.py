@@ -1,0 +1,176 @@
+"""What a compiled program communicates: its collectives."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from shardbook.tools.groups import Groups, axes_along, groups_of, listed
+from shardbook.tools.hlo import (
+    OP_NAME,
+    PAIRS,
+    RAGGED,
+    bytes_in,
+    instructions_of,
+    operands_of,
+)
+from shardbook.tools.sources import Sources, direction_of
+
+# Characters of a collective on one line.
+_LONGEST = 120
+
+
+@dataclass(frozen=True, repr=False)
+class Collective:
+    """A collective in a compiled program.
+
+    Attributes:
+        kind: Its name in HLO, such as ``"all-reduce"``.
+        axes: The mesh axes in which the devices of a group differ, in
+            their order in the mesh. In a program with several meshes, they
+            are those of a mesh in which the group is all devices along its
+            axes, or else a part of as few as possible. Among equals, the
+            first argument's mesh wins. Empty if no mesh is known.
+        part: Whether a group has only some of the devices along
+            ``axes``: half of those along ``"model"``, for example.
+        aliases: What the same devices are in the program's other meshes,
+            such as ``(("z",),)``. Empty if there is one mesh.
+        group: How many devices take part in each group.
+        arrays: The arrays that a device puts in, such as
+            ``("f32[64,256]",)``. A combined collective has several.
+        bytes: Bytes of these arrays.
+        sent: Bytes that a device sends, if devices pass the data around in
+            a ring, each time that the collective runs. For
+            ``"ragged-all-to-all"``, where the data says how much, those of
+            the whole array: the most, if no element goes to two devices.
+        times: How often it runs in a call.
+        counted: Whether the program says how often. If not, it is in a
+            loop whose end depends on data, and ``times`` is for one turn,
+            or in a branch that may not be taken, and ``times`` is for a
+            call that takes this branch.
+        bounded: Whether it runs at most ``times`` times: not in a loop
+            whose end depends on data.
+        direction: ``"forward"``, ``"backward"`` or ``"rematerialized"``,
+            or several of them for a combined collective. Empty if the
+            program does not tell.
+        source: File and line of the code that caused it, outside of jax,
+            flax, optax and Python itself, such as ``"train.py:31"`` with
+            its folder. Empty if the program does not tell.
+        op_name: The path of transformations and primitives that it comes
+            from, as the compiler notes it.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    part: bool
+    aliases: tuple[tuple[str, ...], ...]
+    group: int
+    arrays: tuple[str, ...]
+    bytes: int
+    sent: int
+    times: int
+    counted: bool
+    bounded: bool
+    direction: str
+    source: str
+    op_name: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether a call sends ``sent`` times ``times`` bytes.
+
+        If not, these are the most that it sends, or what it sends in one
+        turn of a loop, as ``bounded`` tells.
+        """
+        return self.counted and self.kind != RAGGED
+
+    def __repr__(self) -> str:
+        place = Path(self.source).name
+        size = f"{self.bytes:,} bytes"
+        words = (in_words(self, self.times), size, place, self.op_name)
+        text = ", ".join(filter(None, words))
+        if len(text) > _LONGEST - 2:
+            text = f"{text[: _LONGEST - 5]}..."
+        return f"<{text}>"
+
+
+def in_words(each: Collective, times: int) -> str:
+    """Say how often collectives like this run, and over what."""
+    over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
+    if each.part:
+        over = f"part of {over}"
+    count = f"{times}" if each.bounded else f"{times}?"
+    if each.bounded and not each.exact:
+        count = f"at most {count}"
+    return f"{count} {each.kind} over {over or f'{each.group} devices'}"
+
+
+def communication(
+    text: str, *meshes: Mapping[str, int]
+) -> tuple[Collective, ...]:
+    """Give the collectives of a compiled program, in its order.
+
+    Those whose groups are single devices are left out.
+
+    Args:
+        text: The optimized program, in HLO.
+        *meshes: The meshes of the program, each with the sizes of its
+            axes by their names, in order.
+    """
+    sources = Sources(text)
+    partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
+    devices = int(partitions[1]) if partitions else 1
+    found = []
+    for each in instructions_of(text):
+        attributes = re.sub(r'"[^"]*"', "", each.line)
+        pairs = PAIRS.search(attributes)
+        groups: Groups
+        if pairs:
+            groups = listed(pairs[1])
+            group = 2 if any(one != other for one, other in groups) else 1
+        else:
+            groups = groups_of(attributes, devices)
+            group = max(map(len, groups))
+        if group == 1:
+            continue
+        named = OP_NAME.search(each.origin)
+        op_name = named[1] if named else ""
+        arrays = operands_of(each)
+        size = sum(map(bytes_in, arrays))
+        axes, part, aliases = axes_along(groups, meshes, bool(pairs))
+        found.append(
+            Collective(
+                kind=each.kind,
+                axes=axes,
+                part=part,
+                aliases=aliases,
+                group=group,
+                arrays=arrays,
+                bytes=size,
+                sent=_sent(each.kind, size, group),
+                times=each.times,
+                counted=each.counted,
+                bounded=each.bounded,
+                direction=direction_of(op_name),
+                source=sources.of(each.origin),
+                op_name=op_name,
+            )
+        )
+    return tuple(found)
+
+
+def _sent(kind: str, size: int, group: int) -> int:
+    """Count the bytes that a device sends, of what it puts in."""
+    match kind:
+        case "all-gather":
+            return size * (group - 1)
+        case "all-reduce":
+            return -(-2 * size * (group - 1) // group)
+        case (
+            "collective-permute"
+            | "collective-broadcast"
+            | "ragged-all-to-all"
+        ):
+            return size
+        case _:
+            return -(-size * (group - 1) // group)

@@ -1,0 +1,118 @@
+"""Where the shards of an array are: devices, slices and mesh axes."""
+
+import math
+from collections.abc import (
+    Iterable,
+    Sequence,
+)
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.sharding import (
+    AbstractMesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+# A device; of an abstract mesh, which has none, the position in it.
+Device: TypeAlias = jax.Device | int
+
+
+# The start and stop of a part of an array, along each axis.
+Slice = tuple[tuple[int, int], ...]
+
+
+def device_id(device: Device) -> int:
+    """Give the id of a device, or its position in an abstract mesh."""
+    return device if isinstance(device, int) else device.id
+
+
+def devices_in(sharding: Sharding) -> Sequence[Device]:
+    """List the devices of a sharding, in the order of its mesh."""
+    match sharding:
+        case NamedSharding(mesh=AbstractMesh() as mesh):
+            return range(mesh.size)
+        case NamedSharding(mesh=mesh):
+            return list(mesh.devices.flat)
+        case _:
+            return list(sharding.device_set)
+
+
+def slices_of(
+    sharding: Sharding, shape: tuple[int, ...]
+) -> dict[Any, Slice]:
+    """Give the slice of an array that each device holds."""
+    if not isinstance(sharding, NamedSharding):
+        return {
+            device: tuple(
+                part.indices(size)[:2]
+                for part, size in zip(index, shape, strict=True)
+            )
+            for device, index in sharding.devices_indices_map(shape).items()
+        }
+    # By hand, for JAX does it for neither an abstract mesh nor a sum that
+    # is not reduced.
+    sizes = sharding.mesh.shape
+    shard_shape = sharding.shard_shape(shape)
+    held = {}
+    for device, place in zip(
+        devices_in(sharding), np.ndindex(*sizes.values()), strict=True
+    ):
+        index = dict(zip(sizes, place, strict=True))
+        starts = [0] * len(shape)
+        for axis, names in enumerate(mesh_axes(sharding, len(shape))):
+            for name in names:
+                starts[axis] = starts[axis] * sizes[name] + index[name]
+        held[device] = tuple(
+            (start * size, (start + 1) * size)
+            for start, size in zip(starts, shard_shape, strict=True)
+        )
+    return held
+
+
+def values_of(sharding: Sharding) -> int:
+    """Count the values that the devices hold of one slice.
+
+    One, unless the array is unreduced: devices along these mesh axes then
+    hold what has still to be added up.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return 1
+    sizes = sharding.mesh.shape
+    return math.prod(sizes[name] for name in sharding.spec.unreduced)
+
+
+def partitions(spec: PartitionSpec) -> Iterable[Any]:
+    """Give the entries of a spec.
+
+    From jax 0.10 on, a spec that has ``unreduced`` is no tuple to be read;
+    before, a spec has no partitions.
+    """
+    entries: Iterable[Any] = getattr(spec, "partitions", spec)
+    return entries
+
+
+@cache
+def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
+    """Give for each axis of an array the mesh axes that divide it.
+
+    Without what makes no difference: axes of size one.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return ((),) * ndim
+    sizes = dict(sharding.mesh.shape)
+    found = []
+    for entry in partitions(sharding.spec):
+        if isinstance(entry, str):
+            entry = (entry,)
+        # What is left to the compiler divides nothing yet.
+        names = entry if isinstance(entry, tuple) else ()
+        found.append(tuple(n for n in names if sizes.get(n, 1) > 1))
+    return (*found, *[()] * (ndim - len(found)))

@@ -1,0 +1,125 @@
+"""The rooms of the package: which imports which, and what tools need."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src"
+# Each room with the rooms that it may import. None of them imports upward.
+ROOMS: dict[str, set[str]] = {
+    "shardbook.tools": set(),
+    "shardbook.problems": set(),
+    "shardbook.inputs": set(),
+    "shardbook.book": {"shardbook.problems"},
+    "shardbook.grading.jobs": {"shardbook.problems"},
+    "shardbook.grading": {
+        "shardbook.tools",
+        "shardbook.problems",
+        "shardbook.inputs",
+        "shardbook.book",
+        "shardbook.grading.jobs",
+    },
+    "shardbook.checks": {
+        "shardbook.tools",
+        "shardbook.problems",
+        "shardbook.inputs",
+        "shardbook.grading",
+    },
+    "shardbook.reader": {
+        "shardbook.problems",
+        "shardbook.book",
+        "shardbook.grading",
+        "shardbook.grading.jobs",
+    },
+}
+# What neither a tool nor anything that it imports may need.
+BLOCKED = ("cloudpickle", "flax", "psutil", "rich", "typer", "watchfiles")
+TRY_TOOLS = f"""
+import sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {BLOCKED!r}:
+            raise ImportError(f"{{name}} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import jax
+import shardbook
+
+tree = {{"kernel": jax.numpy.ones((4, 4))}}
+print(shardbook.layout(tree), shardbook.draw(tree))
+seen = shardbook.program(lambda tree: tree["kernel"].sum(), tree)
+print(seen.expect(collectives={{}}))
+"""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Give the modules of the package, by name."""
+    for path in sorted(SRC.glob("shardbook/**/*.py")):
+        parts = path.relative_to(SRC).with_suffix("").parts
+        yield ".".join(parts).removesuffix(".__init__"), path
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Give the names that a module imports, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def room_of(name: str) -> str:
+    """Give the innermost room that a module, or a name in it, is in."""
+    found = [room for room in ROOMS if f"{name}.".startswith(f"{room}.")]
+    return max(found, key=len, default="")
+
+
+def test_no_room_imports_upward() -> None:
+    """Each module imports from its own room and from those below it."""
+    list(TopologicalSorter(ROOMS).static_order())
+    upward = [
+        f"{name} imports {other}"
+        for name, path in modules()
+        for other in imported(path)
+        if (room := room_of(name))
+        and (below := room_of(other))
+        and below not in {room, *ROOMS[room]}
+    ]
+
+    assert not upward
+
+
+def test_every_module_has_a_room() -> None:
+    """Only the package itself, and what starts it, is in none."""
+    outside = {name for name, _ in modules() if not room_of(name)}
+
+    assert outside == {"shardbook", "shardbook.__main__"}
+
+
+def test_no_private_name_crosses_rooms() -> None:
+    """A name that begins with an underscore stays in its module."""
+    private = [
+        f"{name} imports {other}"
+        for name, path in modules()
+        for other in imported(path)
+        if other.startswith("shardbook.")
+        and other.rpartition(".")[2].startswith("_")
+        and not other.endswith(("._flax", "._jax_internals", "__version__"))
+    ]
+
+    assert not private
+
+
+def test_the_tools_need_jax_and_numpy_alone() -> None:
+    """They work on plain arrays where nothing else can be imported."""
+    done = subprocess.run(
+        (sys.executable, "-c", TRY_TOOLS), capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "float32[4,4]" in done.stdout
