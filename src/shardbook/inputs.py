@@ -266,7 +266,7 @@ OVERLAPPING = (
     (".*kernel", P()),
     *RULES,
 )
-"""Rules of which several match an array: the first of them counts.
+"""Overlapping rules, so that it matters that the first match counts.
 
 The first two match no array of :func:`mlp`, since a pattern has to match
 the whole path. Two have the same pattern, and a later one is longer.

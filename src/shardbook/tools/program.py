@@ -425,7 +425,7 @@ def program(
 
     Modules and Variables stay as they are, also if the function raises an
     error: the attributes of all Modules in the process are put back after
-    tracing, except of those that :func:`gc.freeze` hides. So no other
+    tracing, except of those that ``gc.freeze()`` hides. So no other
     thread may change a Module meanwhile.
 
     The figures are those of the compiler that compiles for the devices of
