@@ -500,6 +500,34 @@ def test_a_budget_above_all_branches() -> None:
     )
 
 
+def test_a_budget_between_two_equal_branches() -> None:
+    """expect() adds up all branches, although each call takes one."""
+
+    def local(x: jax.Array) -> jax.Array:
+        return jax.lax.cond(
+            x[0] > 0,
+            lambda x: jax.lax.psum(jnp.sin(x), "model"),
+            lambda x: jax.lax.psum(jnp.cos(x), "model"),
+            x,
+        )
+
+    function = jax.shard_map(
+        local,
+        mesh=EIGHT,
+        in_specs=P("model"),
+        out_specs=P("model"),
+        check_vma=False,
+    )
+    seen = program(function, jax.ShapeDtypeStruct((64,), jnp.float32))
+
+    # Of 8 elements on a device, over eight devices.
+    assert seen.sent("model") == 2 * (2 * 32 * 7 // 8)
+    assert seen.expect(collectives={"all-reduce": 2})
+    for budget in ({}, {"all-reduce": 1}):
+        with pytest.raises(ValueError, match="all-reduce: 0 to 2, expec"):
+            seen.expect(collectives=budget)
+
+
 def test_a_budget_for_what_data_sizes() -> None:
     """expect() knows the count of a ragged-all-to-all, not its bytes."""
     seen = program(lambda x: x.sum(0), place(jnp.ones(8), EIGHT, "model"))

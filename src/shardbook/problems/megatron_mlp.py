@@ -11,8 +11,10 @@ def megatron_mlp(params: Params, x: jax.Array, mesh: Mesh) -> jax.Array:
 
     The kernel of ``"up"`` is sharded by columns over the mesh axis
     ``"model"``, its bias with it, and the kernel of ``"down"`` by rows.
-    Each device computes one term of a sum, and one all-reduce adds the
-    terms over ``"model"``: ``4 * batch / data * out_dim`` bytes a device.
+    Each device computes one term of a sum,
+    ``4 * batch / data * out_dim`` bytes, and one all-reduce adds the terms
+    over ``"model"``. In a ring, a device sends ``2 * (model - 1) / model``
+    times these bytes.
 
     Args:
         params: For each of ``"up"`` and ``"down"`` a ``"kernel"``,

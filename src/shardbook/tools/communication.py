@@ -27,10 +27,12 @@ class Collective:
     Attributes:
         kind: Its name in HLO, such as ``"all-reduce"``.
         axes: The mesh axes in which the devices of a group differ, in
-            their order in the mesh. In a program with several meshes, they
-            are those of a mesh in which the group is all devices along its
-            axes, or else a part of as few as possible. Among equals, the
-            first argument's mesh wins. Empty if no mesh is known.
+            their order in the mesh. If a program has several meshes, that
+            mesh is taken in which a group is exactly the devices along
+            some axes. If there is none, it is the mesh in which the group
+            is part of the fewest devices. If several fit, it is the first,
+            in the order of ``axes`` of :class:`Program`. Empty if no mesh
+            is known.
         part: Whether a group has only some of the devices along
             ``axes``: half of those along ``"model"``, for example.
         aliases: What the same devices are in the program's other meshes,

@@ -307,7 +307,11 @@ def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
 
 
 def one_device(leaves: Leaves) -> Iterator[Found]:
-    """Find arrays on one device, while others are on a mesh of several."""
+    """Find arrays on one device, while others are on a mesh of several.
+
+    Scalars are not reported, though a call with a committed one raises the
+    same error.
+    """
     sizes = [
         leaf.sharding.mesh.size
         for leaf in leaves
@@ -319,7 +323,8 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
         if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
             # As jit takes them, abstract arrays are committed.
             is_free = leaf.committed is False
-            what = "has to copy first" if is_free else "raises an error"
+            error = "raises an error unless in_shardings replicates it"
+            what = "has to copy first" if is_free else error
             yield (
                 leaf,
                 _size(leaf),

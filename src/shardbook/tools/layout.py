@@ -218,10 +218,13 @@ class TreeLayout(Sequence[LeafLayout]):
         """Require the same arrays with the same layout, as a test does.
 
         Specs are the same if they divide an array over the same mesh axes,
-        however they are written. Which device is where in the mesh is not
-        compared, so a saved layout holds on another machine. Neither may
-        be rolled up: the paths would differ. An array on a single device
-        is compared with the id of the device.
+        however they are written. All axes of the two meshes must have the
+        same names and sizes, even those of size 1 and those that do not
+        shard the array; their order is not compared. Which device is where
+        in the mesh is not compared either, so a saved layout holds on
+        another machine with a mesh of these sizes. Neither layout may be
+        rolled up: the paths would differ. An array on a single device is
+        compared with the id of the device.
 
         Args:
             other: A layout, or a file that :meth:`save` has written.

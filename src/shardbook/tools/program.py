@@ -113,8 +113,9 @@ class Program:
     def available(self) -> int | None:
         """Bytes of memory that the chip has for a program.
 
-        None if it is not known: there is a figure for each chip that
-        :func:`devices_of` knows.
+        For a GPU it is the memory in the data sheet, of which JAX
+        allocates three quarters by default. None if it is not known: there
+        is a figure for each chip that :func:`devices_of` knows.
         """
         return MEMORY.get(self.chip)
 
@@ -135,7 +136,8 @@ class Program:
         """Count the bytes that a device sends in a call.
 
         Where the program does not say how often a collective runs, or how
-        much it sends, it is counted as :class:`Collective` describes.
+        much it sends, it is counted as :class:`Collective` describes: the
+        bytes of all branches are added, though a call takes only one.
 
         Args:
             *axes: Only to devices that differ from it in exactly these
@@ -162,11 +164,13 @@ class Program:
         Sizes are bytes, or text such as ``"1 MiB"``: B, KiB, MiB, GiB or
         TiB. What has no budget is not checked.
 
-        A budget is kept if the program can't need more, and exceeded if it
-        needs more in any case. Between the two are programs whose need
-        depends on data: they have collectives in branches, in loops
-        without a known end, or of kind ``"ragged-all-to-all"``. Only the
-        budgets that these collectives count for may then be undecided.
+        The need of a program depends on data if it has collectives in
+        branches, in loops without a known end, or of kind
+        ``"ragged-all-to-all"``. Then a budget is kept if the most that
+        ``expect`` can count is within it, exceeded if the least is not,
+        and undecided between the two. Collectives in branches count as
+        none at the least, and those of all branches together at the most,
+        even if a call takes one branch and all have the same collectives.
 
         Args:
             collectives: The most collectives of each kind. Kinds that are
