@@ -102,20 +102,20 @@ def test_the_section_to_read_is_a_link(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A terminal gets a link to the section of the page that was built."""
-    book = tmp_path / "docs/_build/html"
+    built = tmp_path / "docs/_build/html"
     monkeypatch.setattr(book, "CLONE", tmp_path)
     for read, place in (
         ("0 * `NaN`: a trap", "problems/megatron_mlp.html#nan-a-trap"),
         (f"{book.GUIDE}'State' is", "guides/errors.html#state-is"),
     ):
-        page = book / place.partition("#")[0]
+        page = built / place.partition("#")[0]
         page.parent.mkdir(parents=True)
         page.touch()
         console = Console(width=80, force_terminal=True)
         with console.capture() as capture:
             console.print(VERDICT.update(read=read))
 
-        assert f";{book.as_uri()}/{place}\x1b" in capture.get()
+        assert f";{built.as_uri()}/{place}\x1b" in capture.get()
     assert "read: The API (shardbook open megatron_mlp)" in repr(VERDICT)
 
 
