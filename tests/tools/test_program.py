@@ -350,10 +350,10 @@ def test_lines_of_two_files_of_one_name() -> None:
     seen = program(jnp.sum, place(jnp.ones(8), EIGHT, "model"))
     (one,) = seen.communication
     files = (
-        "/work/a/layers/model.py:3",
-        "/work/b/layers/model.py:3",
-        "/work/b/train.py:3",
-        "/work/b/train.py:4",
+        "/home/a/layers/model.py:3",
+        "/home/b/layers/model.py:3",
+        "/home/b/train.py:3",
+        "/home/b/train.py:4",
         "",
     )
     each = tuple(replace(one, source=file) for file in files)
