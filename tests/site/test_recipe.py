@@ -1,0 +1,31 @@
+"""The recipe, as someone who pastes it would run it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from shardbook_site.cells import CELL
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
+
+
+def test_the_recipe_has_thirty_lines_and_trains(tmp_path: Path) -> None:
+    """The first three cells of the page are a program that trains."""
+    text = PAGE.read_text("utf-8")
+    setup, recipe, training = CELL.findall(text)[:3]
+    lines = [line for line in recipe.splitlines() if line.strip()]
+    script = tmp_path / "train.py"
+    script.write_text("\n".join((setup, recipe, training)), "utf-8")
+    result = subprocess.run(
+        (sys.executable, script),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, printed = result.stdout.splitlines()
+    losses = json.loads(printed)
+
+    assert len(lines) <= 30
+    assert losses[-1] < 0.1 < 5 < losses[0]
