@@ -107,7 +107,7 @@ def test_a_difference_is_reported(
     problem(lambda x: x)
 
     error = fails(
-        same.declare("any", "toy(normal(4))", of, "why", "read"), wrong
+        same.declare("any", "toy(normal(4))", of, "why", read="read"), wrong
     )
 
     assert error
@@ -164,9 +164,15 @@ def test_a_rival_has_a_sentence_of_its_own(
 ) -> None:
     """A wrong answer that is known is reported as what it is."""
     problem(scaled)
-    rival = same.Rival(lambda x: 3 * x, "three times, not twice", "Hints")
+    rival = same.Rival(
+        lambda x: 3 * x, "three times, not twice", read="Hints"
+    )
     check = same.values(
-        "toy(normal(4))", measures.result, "why", "read", rival
+        "toy(normal(4))",
+        measures.result,
+        "why",
+        read="read",
+        rivals=[rival],
     )
 
     known = fails(check, lambda x: 3 * x)
@@ -695,9 +701,11 @@ def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
     """A known wrong answer is called like the attempt, to the end."""
     problem(lambda factor: lambda x: factor * x)
     rival = same.Rival(
-        lambda factor: lambda x: factor + x, "a sum", "Hints"
+        lambda factor: lambda x: factor + x, "a sum", read="Hints"
     )
-    check = same.values("toy(3)(normal(4))", measures.result, "", "", rival)
+    check = same.values(
+        "toy(3)(normal(4))", measures.result, "", rivals=[rival]
+    )
 
     wrong = fails(check, lambda factor: lambda x: x + factor)
     assert wrong is not None

@@ -259,7 +259,9 @@ def test_a_remark_is_no_refusal(
     checks = ModuleType("checks")
     checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
     checks.CHECKS = (  # type: ignore[attr-defined]
-        same.remark(call, lambda seen: seen.attempt.filename, "so", "S"),
+        same.remark(
+            call, lambda seen: seen.attempt.filename, "so", read="S"
+        ),
         same.values(call, lambda seen: seen.result, "values"),
     )
     monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)

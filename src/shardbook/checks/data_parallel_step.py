@@ -52,27 +52,31 @@ UPDATE = "this is not what the updates make of model and optimizer"
 IGNORED = (
     "the fourth call does not use the model and the batch that it is given"
 )
-NOTHING = "nothing was written to the model and the optimizer", "The API"
-DRIFT = "an array is laid out in another way", "On eight devices"
+BEFORE = same.Rival(
+    lambda *of: by_path({"0": of[0], "1": of[1]}),
+    "nothing was written to the model and the optimizer",
+    read="The API",
+)
+DRIFT = "an array is laid out in another way"
 KEPT = (
     "arrays of the model or the optimizer are still there after a step: "
-    "donate both",
-    "On eight devices",
+    "donate both"
 )
-AGAIN = "a later call was compiled again", "A step made in the loop"
-TALK = "a step is one all-reduce", "On eight devices"
-BEFORE = same.Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
+AGAIN = "a later call was compiled again"
+TALK = "a step is one all-reduce"
+SHOWN = "On eight devices"
+LOOP = "A step made in the loop"
 loss = measures.first_result
 CHECKS = (
     same.contract(ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
     same.values(ALL, loss, ERROR),
     same.values(OTHERS, measures.last_result, IGNORED),
-    same.values(ALL, left, UPDATE, "Problem", BEFORE),
+    same.values(ALL, left, UPDATE, rivals=[BEFORE]),
     same.values(ALL, measures.step_results, LATER),
-    same.placement(ALL, measures.step_shards, *DRIFT),
-    same.placement(ALL, measures.step_kept("0", "1"), *KEPT),
-    same.structure(ALL, measures.step_compilations, *AGAIN),
-    same.communication(CASES, measures.step_collectives, *TALK),
+    same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
+    same.placement(ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN),
+    same.structure(ALL, measures.step_compilations, AGAIN, read=LOOP),
+    same.communication(CASES, measures.step_collectives, TALK, read=SHOWN),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

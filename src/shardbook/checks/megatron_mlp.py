@@ -21,7 +21,7 @@ TWICE = same.Rival(
         mlp(params, x) + (mesh.shape["model"] - 1) * params["down"]["bias"]
     ),
     'the bias of "down" was added once on each device of "model"',
-    "A bias in each term",
+    read="A bias in each term",
 )
 WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
 LAYOUT = 'the output is not laid out as P("data")'
@@ -35,19 +35,19 @@ HIDDEN = "an output of a NaN is not NaN"
 TALK = 'one all-reduce over "model" is all that the MLP needs'
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, WRONG, "Problem", TWICE),
-    same.placement(CASES, measures.shards, LAYOUT, "The API"),
-    same.placement(CASES, measures.on_mesh, NOWHERE, "The API"),
+    same.values(CASES, measures.result, WRONG, rivals=[TWICE]),
+    same.placement(CASES, measures.shards, LAYOUT, read="The API"),
+    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
     same.placement(
         CASES,
         measures.argument_bytes,
         LARGE,
-        "On eight devices",
+        read="On eight devices",
         agree=same.AtMost(1, "bytes of arguments on a device"),
     ),
     same.placement(CASES, measures.constants, CONSTANT),
     same.communication(
-        CASES, measures.collectives, TALK, "On eight devices"
+        CASES, measures.collectives, TALK, read="On eight devices"
     ),
     same.values(NAN, measures.result, HIDDEN),
 )

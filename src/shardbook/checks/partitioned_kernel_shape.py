@@ -84,7 +84,7 @@ CHECKS = (
         partial(box, "kernel"),
         "wrap the initializer of the kernel once in nn.with_partitioning, "
         "with a tuple of one name for each axis",
-        "The API",
+        read="The API",
     ),
     same.values(
         (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
@@ -108,7 +108,7 @@ CHECKS = (
         WATCHED,
         lambda seen: P(*seen.noted[-1].params["kernel"].names),
         'shard the columns of the kernel over "model", and not its rows',
-        "The API",
+        read="The API",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

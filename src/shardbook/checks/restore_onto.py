@@ -45,11 +45,13 @@ CHECKS = (
         CASES,
         measures.noted_lines,
         "an array is read in another layout, and moved afterwards",
-        "The API",
+        read="The API",
         agree=same.within,
         under=measures.orbax_reads,
     ),
-    same.placement(EXAMPLE, measures.made_whole, WHOLE, "On eight devices"),
+    same.placement(
+        EXAMPLE, measures.made_whole, WHOLE, read="On eight devices"
+    ),
     same.placement(EXAMPLE, measures.copies, COPIED, under=guarded),
     same.refusal([WIDER, RENAMED], MODEL),
     same.refusal(DAMAGED, ERROR, kind=Exception),

@@ -108,14 +108,14 @@ CHECKS = (
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
         "no model went through both nnx.split and nnx.merge",
-        "The API",
+        read="The API",
     ),
     *numbers(same.structure, SPOILED),
     same.placement(
         without_jit(SHARDED),
         layouts,
         "a round trip moves no array: kernel and bias stay as they are",
-        "On eight devices",
+        read="On eight devices",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -122,32 +122,38 @@ CHECKS = (
         specs,
         'map the state to a tree with P(None, "model") for a kernel and '
         'P("model") for a bias',
-        "The API",
-        same.Rival(
-            lambda *_: {"kernel": P(None, "model")},
-            "the bias has no spec: None is not a leaf of a tree, P() is",
-            '`None` for "not sharded"',
-        ),
+        read="The API",
+        rivals=[
+            same.Rival(
+                lambda *_: {"kernel": P(None, "model")},
+                "the bias has no spec: None is not a leaf of a tree, P() "
+                "is",
+                read='`None` for "not sharded"',
+            )
+        ],
     ),
     same.values(
         (*CASES, EXTENDED),
         counted,
         "the result is not the number of leaves in the tree of specs",
-        "Not always two leaves",
-        same.Rival(
-            lambda *_: np.array([6.0], np.float32),
-            "these are the leaves of the state: count those of your tree",
-            "Problem",
-        ),
-        *(
+        read="Not always two leaves",
+        rivals=[
             same.Rival(
-                lambda *_, count=count: np.array([count], np.float32),
-                "the spec of a Variable with several arrays is another: go "
-                "by the name of the Variable",
-                "A rule by rank",
-            )
-            for count in (9, 10)
-        ),
+                lambda *_: np.array([6.0], np.float32),
+                "these are the leaves of the state: count those of your "
+                "tree",
+                read="Problem",
+            ),
+            *(
+                same.Rival(
+                    lambda *_, count=count: np.array([count], np.float32),
+                    "the spec of a Variable with several arrays is "
+                    "another: go by the name of the Variable",
+                    read="A rule by rank",
+                )
+                for count in (9, 10)
+            ),
+        ],
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -78,10 +78,14 @@ structure = partial(same.structure, ALTERED)
 placement = partial(same.placement, SHARDED)
 CALLED = "the Linear that was called"
 HELD = (
-    ("kernel", f"the kernel of {CALLED} is not a Param of zeros"),
-    ("bias", f"the bias of {CALLED} is not a Param of ones"),
+    (
+        "kernel",
+        f"the kernel of {CALLED} is not a Param of zeros",
+        "Problem",
+    ),
+    ("bias", f"the bias of {CALLED} is not a Param of ones", "Problem"),
     ("scale", "another leaf changed: select the kernel by name", "The API"),
-    ("initial", f"{CALLED} has another seed"),
+    ("initial", f"{CALLED} has another seed", "Problem"),
 )
 WRITES = "Replacing the value, or writing into it"
 CHECKS = (
@@ -90,13 +94,15 @@ CHECKS = (
         "state_zero_kernel(11.0, 100 * normal(3, 4), 16.0)",
         measures.result,
         "the bias of ones is all that should be left",
-        "The API",
-        same.Rival(
-            not_zeroed,
-            "the kernel of the model that you called is not zero: no leaf "
-            "was replaced, or it is not the model that you merged",
-            "The API",
-        ),
+        read="The API",
+        rivals=[
+            same.Rival(
+                not_zeroed,
+                "the kernel of the model that you called is not zero: no "
+                "leaf was replaced, or it is not the model that you merged",
+                read="The API",
+            )
+        ],
     ),
     same.values(
         "state_zero_kernel(1.0, with_nan(normal(3, 4)), 16.0)",
@@ -107,10 +113,13 @@ CHECKS = (
     structure(
         partial(held, "kernel"),
         "zeros that are computed from an infinite kernel are NaN",
-        "On eight devices",
+        read="On eight devices",
         agree=lambda found, _: "nan" not in str(found),
     ),
-    *(structure(partial(held, name), *words) for name, *words in HELD),
+    *(
+        structure(partial(held, name), why, read=read)
+        for name, why, read in HELD
+    ),
     structure(route, "split the model, and map its state by path"),
     structure(
         lambda seen: flax_spies.visible(seen).result,
@@ -119,7 +128,7 @@ CHECKS = (
     placement(
         lambda seen: measures.describe_shards(held("kernel", seen)),
         "the kernel lost its layout or its dtype",
-        "On eight devices",
+        read="On eight devices",
     ),
     placement(
         lambda seen: measures.describe_shards(held("bias", seen)),
@@ -129,7 +138,7 @@ CHECKS = (
         SHARDED,
         partial(held, "first_kernel"),
         "a leaf named first_kernel would become zeros too",
-        "A substring for a name",
+        read="A substring for a name",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

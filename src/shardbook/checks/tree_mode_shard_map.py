@@ -38,8 +38,10 @@ ENTRIES = (
     (6, "last is not 0: tree mode does not bring it back", BACK),
 )
 RIVALS = (
-    same.Rival(repeated, "each device computed all columns", SPEC),
-    same.Rival(lambda *_: jnp.zeros(()), "what step wrote is lost", LOST),
+    same.Rival(repeated, "each device computed all columns", read=SPEC),
+    same.Rival(
+        lambda *_: jnp.zeros(()), "what step wrote is lost", read=LOST
+    ),
 )
 
 
@@ -102,28 +104,30 @@ placement = partial(same.placement, ENTERED, agree=same.within)
 CHECKS = (
     same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
     *(
-        same.values(PLAIN, measures.entry(i), why, read, *RIVALS)
+        same.values(PLAIN, measures.entry(i), why, read=read, rivals=RIVALS)
         for i, why, read in ENTRIES
     ),
     structure(
         lambda seen: sorted(seen.noted),
         "nnx.shard_map does not run the given step, or not once in a call",
-        "Problem",
-        same.Rival(
-            lambda *_: ["graph mode"], "step ran in graph mode", BACK
-        ),
+        rivals=[
+            same.Rival(
+                lambda *_: ["graph mode"],
+                "step ran in graph mode",
+                read=BACK,
+            )
+        ],
     ),
     structure(measures.result, "the result does not follow the model or y"),
     placement(meshes, "the mesh is not the one that the problem asks for"),
     placement(
         partial(measures.received, NAMES),
         "a device does not receive its columns: in_specs decides which",
-        SPEC,
+        read=SPEC,
     ),
     placement(
         partial(measures.held_shards, (5, 12)),
         "y is not left where it was computed, each device with its columns",
-        "Problem",
         agree=lambda found, wanted: not found or wanted in found,
     ),
     same.communication(

@@ -7,7 +7,7 @@ check computes by hand what is expected.
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,10 +40,12 @@ class Check:
             ``"placement"`` or ``"communication"``; or ``"remark"``, which
             refuses nothing, but is said of an attempt that is right.
         run: Raises Wrong for an attempt that does not show it.
+        sections: The headings that a verdict of this part may name.
     """
 
     name: str
     run: Callable[[Attempt], None]
+    sections: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Rival:
 
     answer: Callable[..., Any]
     why: str
+    _: KW_ONLY
     read: str
 
 
@@ -89,8 +92,9 @@ def declare(
     cases: Case | str | Iterable[Case | str],
     of: Callable[[Seen], Any],
     why: str,
+    *,
     read: str = "Problem",
-    *rivals: Rival,
+    rivals: Iterable[Rival] = (),
     agree: Callable[[Any, Any], bool] | None = None,
     under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
@@ -103,7 +107,7 @@ def declare(
             text.
         why: What it means if it does not.
         read: The section of the page to read then.
-        *rivals: Wrong answers that are known.
+        rivals: Wrong answers that are known.
         agree: Tells whether the attempt's and the solution's agree, as
             an :class:`AtMost` does. Without it, numbers do if they are
             nearly the same, and all else if it is equal.
@@ -113,6 +117,7 @@ def declare(
         The check.
     """
     agree = agree or is_close
+    known = tuple(rivals)
     if isinstance(cases, Case | str):
         cases = [cases]
     calls = [
@@ -129,7 +134,7 @@ def declare(
             if agree(found, wanted):
                 continue
             reason, section = why, read
-            for rival in rivals:
+            for rival in known:
                 answer: Any = rival.answer
                 for positional, named in arguments(case.call):
                     answer = answer(*positional, **named)
@@ -143,7 +148,7 @@ def declare(
             got, expected = words(found, wanted)
             raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(check, run)
+    return Check(check, run, (read, *(each.read for each in known)))
 
 
 # A part of each of these checks.
@@ -164,8 +169,8 @@ def types(cases: Case | str | Iterable[Case | str]) -> Check:
 def refusal(
     calls: Case | str | Iterable[Case | str],
     why: str,
-    read: str = "Problem",
     *,
+    read: str = "Problem",
     names: str = "",
     never: str = "",
     kind: type[Exception] = ValueError,
@@ -184,7 +189,7 @@ def refusal(
         The check.
     """
     words = measures.refusal(*names.split(), never=never.split(), kind=kind)
-    return contract(calls, words, why, read, under=measures.errors)
+    return contract(calls, words, why, read=read, under=measures.errors)
 
 
 def is_close(got: Any, expected: Any) -> bool:
