@@ -17,7 +17,7 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs
+from shardbook import draw, inputs
 from shardbook.grading import measures, run, same
 from shardbook.grading.attempt import (
     Attempt,
@@ -476,6 +476,21 @@ def test_layouts_are_compared_by_path(problem: Callable[..., None]) -> None:
     assert wrong is not None
     assert wrong.got.startswith("['b'] float32[8]\n  device 0: [0:1]")
     assert wrong.expected == "['b'] float32[8]\n  devices 0-7: [0:8]"
+
+
+def test_who_holds_what_is_told_as_a_drawing_tells_it() -> None:
+    """A measure and a drawing have the same lines on the shards."""
+    mesh = jax.make_mesh((2, 4), ("data", "model"))
+    sharding = NamedSharding(mesh, P("model", unreduced={"data"}))
+    array = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=sharding)
+    _, *drawn = repr(draw(array)).splitlines()
+
+    assert drawn[0].endswith("[0:2, 0:3], unreduced: 2 different values")
+    words = measures.describe_shards(array)
+    assert words.splitlines() == ["float32[8,3]", *drawn]
+    shape = jax.eval_shape(lambda: jnp.ones(4))
+    words = measures.describe_shards(shape)
+    assert words == "float32[4], on no device"
 
 
 State = dict[str, jax.Array]

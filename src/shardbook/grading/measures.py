@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from shardbook import draw, layout
+from shardbook import layout
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import (
     MissingInternal,
@@ -21,6 +21,7 @@ from shardbook.grading._jax_internals import (
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path, compiled, repeated
 from shardbook.tools.program import Program
+from shardbook.tools.shards import describe_holders
 
 # How near two numbers must be to be the same.
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
@@ -467,8 +468,10 @@ def describe_shards(array: Any) -> str:
     if isinstance(array, jax.Array | jax.ShapeDtypeStruct):
         if isinstance(array, jax.Array) and array.is_deleted():
             return f"{type_of(array)}, deleted"
+        if array.sharding is None:
+            return f"{type_of(array)}, on no device"
         # Without the spec, which can be spelled in more ways than one.
-        _, *lines = repr(draw(array)).splitlines()
+        lines = describe_holders(array.sharding, array.shape)
         return "\n".join([type_of(array), *lines])
     if is_array(array):
         return f"{type_of(array)} in NumPy, on no device"
