@@ -4,6 +4,7 @@ from typing import Any
 
 from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
+from shardbook.grading.differences import type_of
 
 
 def cases(
@@ -31,6 +32,11 @@ def left(seen: Seen) -> dict[str, Any]:
         for path in arrays
         if path.removeprefix("then.")[0] in "01"
     }
+
+
+def loss(seen: Seen) -> Any:
+    """Give what the step returned as it was called first."""
+    return measures.step_results(seen)[0]
 
 
 CASES = cases("momentum()")
@@ -66,11 +72,10 @@ AGAIN = "a later call was compiled again"
 TALK = "a step is one all-reduce"
 SHOWN = "On eight devices"
 LOOP = "A step made in the loop"
-loss = measures.first_result
 CHECKS = (
-    same.contract(ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
+    same.contract(ALL, lambda seen: type_of(loss(seen)), NO_LOSS),
     same.values(ALL, loss, ERROR),
-    same.values(OTHERS, measures.last_result, IGNORED),
+    same.values(OTHERS, lambda s: measures.step_results(s)[-1], IGNORED),
     same.values(ALL, left, UPDATE, rivals=[BEFORE]),
     same.values(ALL, measures.step_results, LATER),
     same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),

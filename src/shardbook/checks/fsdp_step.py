@@ -1,7 +1,5 @@
 """What a right ``fsdp_step`` must show."""
 
-from functools import partial
-
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 from shardbook.problems.fsdp_step import fsdp_step
@@ -76,9 +74,7 @@ CHECKS = (
         agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
     *(
-        same.communication(
-            CASES, partial(measures.sent, kinds), why, read=read
-        )
+        same.communication(CASES, measures.sent(kinds), why, read=read)
         for kinds, why, read in TALK
     ),
     same.values(REPEATED, measures.step_results, LATER),

@@ -12,10 +12,10 @@ from flax import nnx
 from jax.sharding import PartitionSpec as P
 from jax.tree_util import GetAttrKey
 
+from shardbook.checks._flax import watched
 from shardbook.grading import same
 from shardbook.grading.attempt import Crashed, NotWritten, solution
 from shardbook.grading.cases import Case, Seen, observe, without_jit
-from shardbook.grading.flax_spies import watched
 from shardbook.problems.state_to_sharded_layout import pick_spec
 
 

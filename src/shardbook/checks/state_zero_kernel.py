@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from shardbook.grading import flax_spies, measures, same
+from shardbook.checks import _flax
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen
 
 EXAMPLE = "state_zero_kernel(0.0, normal(3, 4), 16.0)"
@@ -30,26 +31,26 @@ def add_leaves(model: Any) -> None:
 ALTERED = Case(
     "state_zero_kernel(4e9, normal(5, 4), 16.0)",
     "where Linear has an infinite kernel, more leaves and twice its output",
-    partial(flax_spies.watched, init=add_leaves, output=lambda _, y: 2 * y),
+    partial(_flax.watched, init=add_leaves, output=lambda _, y: 2 * y),
 )
 
 
 def shard(model: Any) -> None:
     """Lay out the Linear, and add a leaf whose name ends in "kernel"."""
-    flax_spies.lay_out(model, dtype=jnp.bfloat16)
+    _flax.lay_out(model, dtype=jnp.bfloat16)
     model.first_kernel = nnx.Param(model.kernel[...])
 
 
 SHARDED = Case(
     "state_zero_kernel(3.0, normal(2, 4), 16.0)",
     "where Linear is sharded over all devices, with a bfloat16 kernel",
-    partial(flax_spies.watched, init=shard),
+    partial(_flax.watched, init=shard),
 )
 
 
 def held(name: str, seen: Seen) -> Any:
     """Give what a Param held in the call of the Linear that was zeroed."""
-    calls = flax_spies.visible_calls(flax_spies.visible(seen).noted)
+    calls = _flax.visible_calls(_flax.visible(seen).noted)
     call = ([c for c in calls if not np.any(c.held["kernel"])] or calls)[-1]
     is_param = isinstance(getattr(call.module, name), nnx.Param)
     return call.held[name] if is_param else "no Param"
@@ -57,7 +58,7 @@ def held(name: str, seen: Seen) -> Any:
 
 def route(seen: Seen) -> str:
     """Tell whether a State was made, or a Module mapped as a tree."""
-    noted = flax_spies.visible(seen).noted
+    noted = _flax.visible(seen).noted
     mapped = any(isinstance(tree, nnx.Module) for tree in noted.trees)
     return "a state" if noted.states or mapped else "no state"
 
@@ -122,7 +123,7 @@ CHECKS = (
     ),
     structure(route, "split the model, and map its state by path"),
     structure(
-        lambda seen: flax_spies.visible(seen).result,
+        lambda seen: _flax.visible(seen).result,
         f"the result is not what {CALLED} gave for x",
     ),
     placement(
