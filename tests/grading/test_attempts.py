@@ -111,12 +111,26 @@ def test_a_problem_has_enough_attempts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_sections_of_errors_exist(name: str) -> None:
-    """A check sends the reader of an error to a heading of the page."""
-    checks = importlib.import_module(f"shardbook.checks.{name}")
-    sections = {section for _, section in checks.ERRORS}
+def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
+    """A check sends readers to headings of the page, whatever is wrong."""
+    rules = importlib.import_module(f"shardbook.checks.{name}")
+    named = [
+        *((each.name, each.sections) for each in rules.CHECKS),
+        ("ERRORS", [section for _, section in rules.ERRORS]),
+        ("DEPRECATED", [getattr(rules, "DEPRECATED", "Sources")]),
+    ]
+    found = headings(name)
+    lost = {
+        f"{check}: {section!r}"
+        for check, sections in named
+        for section in sections
+        if section not in found
+    }
 
-    assert sections <= {*headings(name)}
+    assert not lost, (
+        f"checks/{name}.py names headings that docs/problems/{name}.md "
+        f"does not have: {', '.join(sorted(lost))}. It has {found}"
+    )
 
 
 def headings(name: str) -> list[str]:

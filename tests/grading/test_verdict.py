@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from shardbook import book
-from shardbook.grading import run, same
+from shardbook.grading import differences, run, same
 from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.reader import attempt_files
@@ -137,7 +137,7 @@ def test_what_differs_is_shown(
     got: object, expected: object, shows: str
 ) -> None:
     """A few numbers are shown in lines, of others the first that differ."""
-    left, right = same._difference(got, expected)
+    left, right = differences.difference(got, expected)
 
     assert left == shows
     assert left != right
@@ -259,7 +259,9 @@ def test_a_remark_is_no_refusal(
     checks = ModuleType("checks")
     checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
     checks.CHECKS = (  # type: ignore[attr-defined]
-        same.remark(call, lambda seen: seen.attempt.filename, "so", "S"),
+        same.remark(
+            call, lambda seen: seen.attempt.filename, "so", read="S"
+        ),
         same.values(call, lambda seen: seen.result, "values"),
     )
     monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)

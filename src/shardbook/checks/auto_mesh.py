@@ -24,19 +24,21 @@ CHECKS = (
         CASES,
         lambda seen: str(seen.result.axis_types),
         "both axes must be Auto",
-        "The types of the axes",
-        same.Rival(
-            lambda *_: str((AxisType.Explicit,) * 2),
-            "both axes must be Auto; jax.make_mesh makes Explicit axes if "
-            "it gets no types",
-            "The types of the axes",
-        ),
+        read="The types of the axes",
+        rivals=[
+            same.Rival(
+                lambda *_: str((AxisType.Explicit,) * 2),
+                "both axes must be Auto; jax.make_mesh makes Explicit axes "
+                "if it gets no types",
+                read="The types of the axes",
+            )
+        ],
     ),
     same.placement(
         CASES,
         lambda seen: f"ids {seen.result.device_ids.tolist()}",
         "these are not the first devices, row by row",
-        "On eight devices",
+        read="On eight devices",
     ),
     same.refusal(
         [f"auto_mesh{shape}" for shape in TOO_LARGE],

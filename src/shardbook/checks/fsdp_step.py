@@ -1,7 +1,5 @@
 """What a right ``fsdp_step`` must show."""
 
-from functools import partial
-
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
 from shardbook.problems.fsdp_step import fsdp_step
@@ -34,7 +32,7 @@ ADDED = same.Rival(
         loss, specs, mesh, rate * mesh.shape["data"]
     ),
     "the gradients of the devices are added, not averaged",
-    "A gradient that is eight times too large",
+    read="A gradient that is eight times too large",
 )
 WRONG = "these are not the parameters after a step, and the loss before"
 LAYOUT = "the parameters are not laid out by specs, or the loss by P()"
@@ -65,9 +63,9 @@ TALK = (
 )
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, WRONG, "Problem", ADDED),
+    same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
     same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(CASES, measures.on_mesh, NOWHERE, "The API"),
+    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
     same.placement(
         CASES,
         measures.argument_bytes,
@@ -76,7 +74,7 @@ CHECKS = (
         agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
     *(
-        same.communication(CASES, partial(measures.sent, kinds), why, read)
+        same.communication(CASES, measures.sent(kinds), why, read=read)
         for kinds, why, read in TALK
     ),
     same.values(REPEATED, measures.step_results, LATER),

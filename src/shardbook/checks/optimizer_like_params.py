@@ -43,13 +43,13 @@ ZEROS = "a moment that jnp.zeros made is not laid out as its parameter"
 NO_TX = "the tx of the optimizer is another object: a step is traced anew"
 OTHER = "an array of another shape than its parameter is not replicated"
 CHECKS = (
-    same.contract(ALL, measures.kind, NO_OPTIMIZER, "The API"),
-    same.contract(ALL, measures.types, NO_OPTIMIZER, "The API"),
+    same.contract(ALL, measures.kind, NO_OPTIMIZER, read="The API"),
+    same.contract(ALL, measures.types, NO_OPTIMIZER, read="The API"),
     same.values(ALL, measures.result, NO_START),
     same.placement(ADAM, measures.argument_layouts, MOVED),
-    same.placement(ALL, scalars, COUNT, "A count on one device"),
-    same.placement(ADAM, arrays, MOMENT, "The API"),
-    same.placement(SHAPES, arrays, ZEROS, "A count on one device"),
+    same.placement(ALL, scalars, COUNT, read="A count on one device"),
+    same.placement(ADAM, arrays, MOMENT, read="The API"),
+    same.placement(SHAPES, arrays, ZEROS, read="A count on one device"),
     same.placement(FACTORS, arrays, OTHER),
     same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),
 )

@@ -18,7 +18,7 @@ CHECKS = (
     same.types(CASES),
     same.structure(
         CASES,
-        measures.structure,
+        lambda seen: str(jax.tree.structure(seen.result)),
         "the result is not a tree of the same structure",
     ),
     same.values(CASES, measures.result, "these are not the batch's rows"),
@@ -26,19 +26,19 @@ CHECKS = (
         CASES,
         measures.layouts,
         'an array is not laid out as P("data")',
-        "The API",
+        read="The API",
     ),
     same.placement(
         f"place_batch({BATCH}, mesh_of(1, 1))",
         lambda seen: [each.committed for each in layout(seen.result)],
         "an array is not committed to the mesh",
-        "Incompatible devices",
+        read="Incompatible devices",
     ),
     same.placement(
         replace(CASES[0], given=COPIES),
         measures.copies,
         "the batch is put on a device first, and copied from there",
-        "An array of JAX first",
+        read="An array of JAX first",
         under=measures.guarded_copies,
     ),
     same.refusal(

@@ -29,18 +29,18 @@ CHECKS = (
         [*PLACED, ALONE],
         measures.as_list,
         "these are not the ids of its devices, in ascending order",
-        "Slices of devices",
+        read="Slices of devices",
     ),
     same.communication(
         PLACED,
         measures.programs,
         "it computes something, and the sharding is enough",
-        "On eight devices",
+        read="On eight devices",
     ),
     same.refusal(
         [*OUTSIDE, *on_meshes(SHARDED)],
         "a position is outside of its axis: raise an IndexError",
-        "An index that is outside",
+        read="An index that is outside",
         kind=IndexError,
     ),
 )
