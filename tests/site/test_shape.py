@@ -76,14 +76,18 @@ def test_no_problem_is_off_the_map(place: str) -> None:
 
 
 def test_nothing_is_left_of_a_problem_that_is_gone() -> None:
-    """Attempts and benchmarks are of problems that exist."""
+    """Attempts, starters and benchmarks are of problems that exist."""
     attempts = {path.name for path in (ROOT / "tests/attempts").glob("*/")}
+    starters = (ROOT / "src/shardbook/problems/starters").glob("*.py")
     figures = (ROOT / "benchmarks/last_run.txt").read_text("utf-8")
     measured = set(
         re.findall(r"^([a-z]\w+) +[\d.]+ +[\d.]+", figures, re.M)
     )
 
     assert attempts == set(NAMES), "rename or remove folders of attempts"
+    assert {path.stem for path in starters} <= set(NAMES), (
+        "rename or remove files in src/shardbook/problems/starters"
+    )
     assert measured <= set(NAMES), "rename or remove rows in the figures"
 
 
