@@ -322,7 +322,7 @@ def audit(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, types and configuration; "-- --fix" fixes style."""
+    """Check style and types, count code; "-- --fix" fixes style."""
     install(session, "lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
@@ -333,3 +333,4 @@ def lint(session: nox.Session) -> None:
         ".readthedocs.yaml",
     )
     session.run("mypy")
+    session.run("python", "tests/lines_of_code.py")
