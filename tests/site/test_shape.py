@@ -111,6 +111,25 @@ def test_a_page_has_the_same_headings(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_pitfall_is_made_in_a_cell(name: str) -> None:
+    """A page makes each mistake that it warns of."""
+    _, _, rest = page_of(name).partition("\n## Pitfalls\n")
+    section, *_ = rest.split("\n## ")
+    pitfalls = section.split("\n### ")[1:]
+    only_told = [
+        text.partition("\n")[0]
+        for text in pitfalls
+        if not CELL.search(text)
+    ]
+
+    assert pitfalls, f"docs/problems/{name}.md: write a pitfall, ### ..."
+    assert not only_told, (
+        f"docs/problems/{name}.md: make the mistake in a cell, and assert "
+        f"what comes of it, under {only_told}"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_problem_comes_early(name: str) -> None:
     """A reader gets to the problem before losing patience."""
     _, _, text = page_of(name).split("---\n", 2)
