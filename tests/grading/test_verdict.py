@@ -277,7 +277,9 @@ def graded(
 def test_a_remark_is_no_refusal(graded: Callable[..., Verdict]) -> None:
     """What a check called "remark" finds is said of a right attempt."""
     verdict = graded(
-        same.remark(SMALL, lambda seen: seen.attempt.filename, "so", "S"),
+        same.remark(
+            SMALL, lambda seen: seen.attempt.filename, "so", read="S"
+        ),
         same.values(SMALL, lambda seen: seen.result, "values"),
     )
 
