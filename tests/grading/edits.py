@@ -66,8 +66,11 @@ def _files(folder: Path) -> Iterator[Attempt]:
 
 
 def _edits(folder: Path, files: dict[str, str]) -> Iterator[Attempt]:
-    table = (folder / "edits.toml").read_text("utf-8")
-    entries = dict(_entries(tomllib.loads(table)))
+    table = folder / "edits.toml"
+    try:
+        entries = dict(_entries(tomllib.loads(table.read_text("utf-8"))))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{table} is not TOML: {error}") from None
     solution = (SOLUTIONS / f"{folder.name}.py").read_text("utf-8")
 
     def text(name: str) -> str:

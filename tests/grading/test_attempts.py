@@ -24,9 +24,12 @@ def graded(problem: str, devices: int) -> list[Attempt]:
     wrong = [attempt for attempt in found if attempt.verdict != "right"]
     if devices < 8:
         wrong = [*{attempt.verdict: attempt for attempt in wrong}.values()]
+    ours = [Attempt(problem, "solution", "right", solution)]
+    # Code to repair is a wrong attempt, which the table has.
+    if "NotImplementedError" in starter:
+        ours += [Attempt(problem, "starter", "not written", starter)]
     return [
-        Attempt(problem, "solution", "right", solution),
-        Attempt(problem, "starter", "not written", starter),
+        *ours,
         *(attempt for attempt in found if attempt.verdict == "right"),
         *wrong,
     ]

@@ -5,9 +5,10 @@ import html
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from shardbook.grading.verdict import Verdict, verdicts_of
 from shardbook.reader import attempt_files
 
 NAME = "state_zero_kernel"
-
+SMALL = f"{NAME}(3, normal(2, 3), 4)"
 LONG = f"megatron_mlp({', '.join(['normal(8, 12)'] * 9)})"
 CALL = f"from shardbook.cases import normal\n{LONG}"
 VERDICT = Verdict(
@@ -251,25 +252,36 @@ def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
     assert "shardbook open" not in repr(verdict)
 
 
-def test_a_remark_is_no_refusal(
+@pytest.fixture
+def graded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What a check called "remark" finds is said of a right attempt."""
-    call = "state_zero_kernel(3, normal(2, 3), 4)"
-    checks = ModuleType("checks")
-    checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
-    checks.CHECKS = (  # type: ignore[attr-defined]
-        same.remark(
-            call, lambda seen: seen.attempt.filename, "so", read="S"
-        ),
-        same.values(call, lambda seen: seen.result, "values"),
-    )
-    monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)
+) -> Callable[..., Verdict]:
+    """Grade the solution with the checks that a test gives."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "mine.py"
     path.write_text(attempt_files.solution(NAME))
-    verdict = Verdict(**run.grade(NAME, "file", str(path), "mine"))
+
+    def grade(*checks: Any, **limits: float) -> Verdict:
+        module: Any = ModuleType("checks")
+        module.EXAMPLE, module.ERRORS, module.CHECKS = SMALL, (), checks
+        name = f"shardbook.checks.{NAME}"
+        monkeypatch.setitem(sys.modules, name, module)
+        return Verdict(
+            **run.grade(NAME, "file", str(path), "mine", **limits)
+        )
+
+    return grade
+
+
+def test_a_remark_is_no_refusal(graded: Callable[..., Verdict]) -> None:
+    """What a check called "remark" finds is said of a right attempt."""
+    verdict = graded(
+        same.remark(
+            SMALL, lambda seen: seen.attempt.filename, "so", read="S"
+        ),
+        same.values(SMALL, lambda seen: seen.result, "values"),
+    )
 
     assert verdict.right, verdict
     assert [*verdict.remarks] == [("so", "S")]
@@ -277,24 +289,15 @@ def test_a_remark_is_no_refusal(
 
 
 def test_a_limit_that_is_exceeded_outside_of_an_attempt(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    graded: Callable[..., Verdict],
 ) -> None:
     """No line is named if it is the solution that runs as time is up."""
-    call = "state_zero_kernel(3, normal(2, 3), 4)"
-    checks = ModuleType("checks")
-    checks.EXAMPLE, checks.ERRORS = call, ()  # type: ignore[attr-defined]
-    checks.CHECKS = (  # type: ignore[attr-defined]
+    verdict = graded(
         same.values(
-            call, lambda _: signal.raise_signal(signal.SIGXCPU), "values"
+            SMALL, lambda _: signal.raise_signal(signal.SIGXCPU), "values"
         ),
+        seconds=3,
     )
-    monkeypatch.setitem(sys.modules, f"shardbook.checks.{NAME}", checks)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    path = tmp_path / "mine.py"
-    path.write_text(attempt_files.solution(NAME))
-    grade = run.grade(NAME, "file", str(path), "mine", seconds=3)
-    verdict = Verdict(**grade)
 
     assert (verdict.status, verdict.check) == ("crashed", "values")
     assert verdict.why == "grading it used more than 3 s of CPU time"

@@ -76,14 +76,18 @@ def test_no_problem_is_off_the_map(place: str) -> None:
 
 
 def test_nothing_is_left_of_a_problem_that_is_gone() -> None:
-    """Attempts and benchmarks are of problems that exist."""
+    """Attempts, starters and benchmarks are of problems that exist."""
     attempts = {path.name for path in (ROOT / "tests/attempts").glob("*/")}
+    starters = (ROOT / "src/shardbook/problems/starters").glob("*.py")
     figures = (ROOT / "benchmarks/last_run.txt").read_text("utf-8")
     measured = set(
         re.findall(r"^([a-z]\w+) +[\d.]+ +[\d.]+", figures, re.M)
     )
 
     assert attempts == set(NAMES), "rename or remove folders of attempts"
+    assert {path.stem for path in starters} <= set(NAMES), (
+        "rename or remove files in src/shardbook/problems/starters"
+    )
     assert measured <= set(NAMES), "rename or remove rows in the figures"
 
 
@@ -103,6 +107,25 @@ def test_a_page_has_the_same_headings(name: str) -> None:
         f"{page}: put the headings into this order: {expected}; others "
         f"stand between {expected[0]!r} and {expected[1]!r}, or are of a "
         "third level"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pitfall_is_made_in_a_cell(name: str) -> None:
+    """A page makes each mistake that it warns of."""
+    _, _, rest = page_of(name).partition("\n## Pitfalls\n")
+    section, *_ = rest.split("\n## ")
+    pitfalls = section.split("\n### ")[1:]
+    only_told = [
+        text.partition("\n")[0]
+        for text in pitfalls
+        if not CELL.search(text)
+    ]
+
+    assert pitfalls, f"docs/problems/{name}.md: write a pitfall, ### ..."
+    assert not only_told, (
+        f"docs/problems/{name}.md: make the mistake in a cell, and assert "
+        f"what comes of it, under {only_told}"
     )
 
 

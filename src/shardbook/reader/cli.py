@@ -217,7 +217,7 @@ def start(name: Name) -> None:
         ) from None
     _say(
         OUTPUT,
-        f"Wrote {path}. Replace its last line with your code, then run:\n"
+        f"Wrote {path}. Complete the function, then run:\n"
         f"shardbook check {name}\n"
         f"To read the problem: shardbook open {name}\n"
         f"For a hint: shardbook hint {name}",
