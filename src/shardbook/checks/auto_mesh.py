@@ -46,7 +46,7 @@ CHECKS = (
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("axis_types", "The types of the axes"),
-    ("unexpected keyword argument 'axis_s", "The name of an argument"),
+    ("unexpected keyword argument 'axis_s", "The types of the axes"),
     ("before backends are init", "Devices that are asked for too late"),
     ("[Nn]umber of devices|cannot reshape", "On eight devices"),
 )
