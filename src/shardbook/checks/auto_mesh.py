@@ -27,8 +27,8 @@ CHECKS = (
         "The types of the axes",
         same.Rival(
             lambda *_: str((AxisType.Explicit,) * 2),
-            "both axes must be Auto; jax.make_mesh makes Explicit axes if "
-            "it gets no types",
+            "both axes must be Auto, but jax.make_mesh makes Explicit axes "
+            "if it gets no types",
             "The types of the axes",
         ),
     ),
@@ -40,7 +40,7 @@ CHECKS = (
     ),
     same.refusal(
         [f"auto_mesh{shape}" for shape in TOO_LARGE],
-        "there are fewer devices than are asked for: raise a ValueError",
+        "the mesh needs more devices than there are: raise a ValueError",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
