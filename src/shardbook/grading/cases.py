@@ -15,12 +15,11 @@ from typing import Any, TypeVar
 import jax
 from jax.extend.backend import clear_backends
 
-from shardbook import program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
 from shardbook.grading.attempt import Attempt, Wrong, arguments
 from shardbook.tools.leaves import named_leaves
-from shardbook.tools.program import Program
+from shardbook.tools.program import Program, program
 
 T = TypeVar("T")
 

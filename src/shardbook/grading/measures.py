@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from shardbook import draw, layout
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import (
     MissingInternal,
@@ -20,6 +19,8 @@ from shardbook.grading._jax_internals import (
 )
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path, compiled, repeated
+from shardbook.tools.draw import draw
+from shardbook.tools.layout import layout
 from shardbook.tools.program import Program
 
 # How near two numbers must be to be the same.
