@@ -167,16 +167,6 @@ HOSTILE = {
         "crashed",
         "RecursionError",
     ),
-    "prints_a_gigabyte": (
-        body(
-            "for _ in range(1024):",
-            "    print('x' * 2**20)",
-            "print('the end')",
-            "return 1",
-        ),
-        "wrong",
-        "another type, dtype or shape",
-    ),
     "closes_its_output": (
         body(
             "import os",
@@ -187,11 +177,6 @@ HOSTILE = {
         "crashed",
         "Bad file descriptor",
     ),
-    "closes_everything": (
-        body("import os, time", "os.closerange(0, 4096)", "time.sleep(90)"),
-        "crashed",
-        "closed its files and went on",
-    ),
     "eats_memory": (
         body("hoard = []", "while True: hoard.append(bytearray(2**26))"),
         "crashed",
@@ -201,24 +186,6 @@ HOSTILE = {
         body("import os", "os.chdir('/')", "return 1"),
         "wrong",
         "another type, dtype or shape",
-    ),
-    "replaces_jax": (
-        body(
-            "import jax.numpy as jnp",
-            "jnp.allclose = lambda *args, **kwargs: True",
-            "return jnp.ones((*x.shape[:-1], int(features)))",
-        ),
-        "wrong",
-        "it replaced jax.numpy.allclose",
-    ),
-    "replaces_a_class": (
-        body(
-            "return 1",
-            top="from flax import nnx\n"
-            "nnx.Linear.__call__ = lambda self, x: 1",
-        ),
-        "wrong",
-        "it replaced Linear.__call__",
     ),
     "hides_warnings": (
         body(
@@ -257,7 +224,6 @@ HOSTILE = {
         "crashed",
         "can't be read: No such file",
     ),
-    "is_a_pipe": (os.mkfifo, "crashed", "not a regular file"),
     "leaves_a_search_for_nan": (
         f"{CONFIG('debug_nans', True)}{SOLUTION}",
         "crashed",
@@ -327,14 +293,6 @@ def test_one_clear_line(graded: dict[str, Verdict], name: str) -> None:
     # Of a syntax error, the line and its mark are shown too.
     lines = 4 if "SyntaxError" in words else 2
     assert len(verdict.why.splitlines()) <= lines
-
-
-def test_the_last_words_are_kept(graded: dict[str, Verdict]) -> None:
-    """A Verdict has the end of what an attempt printed."""
-    printed = graded["prints_a_gigabyte"].printed
-
-    assert printed.endswith("the end\n")
-    assert len(printed) <= 4096
 
 
 LEAVES_BEHIND = body(
