@@ -1,7 +1,6 @@
 """Load a reader's attempt and call it, and report its errors."""
 
 import ast
-import base64
 import contextlib
 import inspect
 import os
@@ -11,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -71,8 +70,6 @@ class Attempt:
         arguments: The positional arguments of that call.
         deprecations: The deprecation warnings of all calls.
         settings: What it has set in jax, in force while its code runs.
-        load: Gives the attempt as it is where nothing of it ran before.
-        devices: What jax had for devices as it was loaded.
         seen: What came of its calls, to be made once.
     """
 
@@ -85,8 +82,6 @@ class Attempt:
     arguments: list[Any] = field(default_factory=list)
     deprecations: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
-    load: Callable[[], "Attempt"] | None = None
-    devices: list[jax.Device] = field(default_factory=jax.devices)
     seen: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(
@@ -114,12 +109,6 @@ class Attempt:
             NotWritten: If it raises NotImplementedError.
         """
         self.name_call(call, given)
-        if self.load and self.devices != jax.devices():
-            # It may have asked for them as it was loaded.
-            fresh = self.load()
-            fresh.find()
-            self.function, self.module = fresh.function, fresh.module
-            self.settings, self.devices = fresh.settings, fresh.devices
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
         self.arguments, _ = calls[0]
@@ -346,8 +335,7 @@ def load_file(problem: str, path: str) -> Attempt:
     module.__file__ = path
     # jax notes which file a call is in, and takes no name but text.
     name = path.encode("utf-8", "replace").decode("utf-8")
-    load = partial(load_file, problem, path)
-    attempt = Attempt(problem, None, name, module.__dict__, load=load)
+    attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
     with attempt.running():
         try:
@@ -358,12 +346,13 @@ def load_file(problem: str, path: str) -> Attempt:
     return attempt
 
 
-def load_pickle(problem: str, data: str) -> Attempt:
+def load_pickle(problem: str, data: bytes) -> Attempt:
     """Take over a notebook's function, and what its decorators wrap."""
-    load = partial(load_pickle, problem, data)
-    attempt = Attempt(problem, None, "", {}, load=load)
+    # From now on, jax refuses to change their number.
+    jax.devices()
+    attempt = Attempt(problem, None, "", {})
     with attempt.running():
-        function, plain = pickle.loads(base64.b64decode(data))
+        function, plain = pickle.loads(data)
     attempt.function = function
     attempt.filename = plain.__code__.co_filename
     attempt.module = plain.__globals__
