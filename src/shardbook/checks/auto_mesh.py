@@ -28,8 +28,8 @@ CHECKS = (
         rivals=[
             same.Rival(
                 lambda *_: str((AxisType.Explicit,) * 2),
-                "both axes must be Auto, but jax.make_mesh makes Explicit axes "
-                "if it gets no types",
+                "both axes must be Auto, but jax.make_mesh makes "
+                "Explicit axes if it gets no types",
                 read="The types of the axes",
             )
         ],
