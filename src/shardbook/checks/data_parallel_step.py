@@ -45,22 +45,20 @@ OTHERS = cases(
 )[-2:-1]
 CASES += OTHERS
 ALL = CASES + cases("adam(), sharded=True")[-2:-1]
-NO_LOSS = "the step does not return the loss, a float32 array without axes"
+NO_LOSS = "the step does not return the loss, a float32 scalar"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
-UPDATE = "this is not what the updates make of model and optimizer"
-IGNORED = (
-    "the fourth call does not use the model and the batch that it is given"
-)
+UPDATE = "the model or the optimizer is not as the updates leave it"
+IGNORED = "the fourth call does not use its own model and batch"
 NOTHING = "nothing was written to the model and the optimizer", "The API"
-DRIFT = "an array is laid out in another way", "On eight devices"
+DRIFT = "an array has another sharding after a step", "On eight devices"
 KEPT = (
-    "arrays of the model or the optimizer are still there after a step: "
+    "a step leaves old arrays of the model or the optimizer in memory: "
     "donate both",
     "On eight devices",
 )
 AGAIN = "a later call was compiled again", "A step made in the loop"
-TALK = "a step is one all-reduce", "On eight devices"
+TALK = "a step needs one all-reduce and no more", "On eight devices"
 BEFORE = same.Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
 loss = measures.first_result
 CHECKS = (
@@ -76,7 +74,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("been deleted", "An array that was donated"),
+    ("been deleted", "On eight devices"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
     ("rows: |types differ", "Problem"),
