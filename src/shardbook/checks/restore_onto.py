@@ -58,5 +58,5 @@ CHECKS = (
 ERRORS = (
     (r"too large|layers\.1:\n *- Source: MISSING", "On eight devices"),
     ("Topology mismatch", "The API"),
-    ("structures do not match|^AssertionError", "A plain dict or a Module"),
+    ("structures do not match|^AssertionError", "On eight devices"),
 )
