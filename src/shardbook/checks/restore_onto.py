@@ -34,17 +34,17 @@ RENAMED = call(build="lambda: twice(dropout_mlp(16, 40, 24))")
 DAMAGED = call(f"truncated({SAVED})")
 WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
 COPIED = "an array is put on one device, and copied from there"
-MODEL = "a checkpoint of another model must be a ValueError"
-ERROR = "a checkpoint that is damaged must be an error"
+MODEL = "a checkpoint of another model must raise a ValueError"
+ERROR = "a damaged checkpoint must raise an error"
 guarded = measures.guarded_copies
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, "an array has other numbers"),
-    same.placement(CASES, measures.layouts, "an array has another layout"),
+    same.values(CASES, measures.result, "an array has other values"),
+    same.placement(CASES, measures.layouts, "an array has another sharding"),
     same.placement(
         CASES,
         measures.noted_lines,
-        "an array is read in another layout, and moved afterwards",
+        "an array is read in another sharding and moved afterwards",
         "The API",
         agree=same.within,
         under=measures.orbax_reads,
