@@ -40,7 +40,9 @@ guarded = measures.guarded_copies
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, "an array has other values"),
-    same.placement(CASES, measures.layouts, "an array has another sharding"),
+    same.placement(
+        CASES, measures.layouts, "an array has another sharding"
+    ),
     same.placement(
         CASES,
         measures.noted_lines,
