@@ -66,7 +66,9 @@ EXAMPLE = CASES[0].call
 # measures.shards, same.communication with measures.collectives.
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, "SAY WHAT IT MEANS", "HEADING"),
+    same.values(
+        CASES, measures.result, "SAY WHAT IT MEANS", read="HEADING"
+    ),
 )
 # What to read when an attempt raises: words of the error, a heading.
 ERRORS = (("divi(sible|de)", "HEADING"),)

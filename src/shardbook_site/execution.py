@@ -84,6 +84,8 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     return notebook
 
 
+# MyST-NB picks its client by the mode alone, and each client calls this
+# function without options: nothing can be registered, nor be passed.
 _execute, executors.executenb = executors.executenb, execute
 
 

@@ -67,6 +67,9 @@ class FromTemplate(SphinxDirective):
             names=NAMES,
             parts=PARTS,
             facts_of=facts_of,
+            minutes=sum(
+                int(facts_of(name)["time"].split()[0]) for name in NAMES
+            ),
             install=install_command(self.env),
             picture=picture,
             starter=attempt_files.starter,

@@ -26,14 +26,14 @@ DOCS = ROOT / "docs"
 
 
 def page_of(name: str) -> Path:
-    """Find a page by the name of its problem, or by its path in docs."""
+    """Find a page by its name, or by its path in docs."""
     for folder in ("problems", ".", "guides"):
         path = DOCS / folder / f"{name.removesuffix('.md')}.md"
         if path.is_file():
             return path
     sys.exit(
-        f"There is no page {name!r}. Give the name of a problem, or a path "
-        "in docs such as first_look or guides/errors"
+        f"There is no page {name!r}. Give its name, such as first_look, "
+        "or its path in docs, such as guides/errors"
     )
 
 

@@ -1,7 +1,10 @@
 """An edit replaces a text that occurs exactly once."""
 
+from pathlib import Path
+
+import edits
 import pytest
-from edits import edited
+from edits import attempts, edited
 
 
 def test_all_edits_are_made_at_once() -> None:
@@ -28,3 +31,15 @@ def test_an_edited_program_must_parse() -> None:
         ValueError, match=r"parse: .* line 1:\nx = \(\nIn TOML"
     ):
         edited("x = y\nz", [["y", "("]], "broken")
+
+
+def test_a_broken_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An error names the file and the line."""
+    monkeypatch.setattr(edits, "TESTS", tmp_path)
+    table = tmp_path / "attempts" / "made_up" / "edits.toml"
+    table.parent.mkdir(parents=True)
+    table.write_text("[right.one]\nedits = x\n")
+    with pytest.raises(ValueError, match=r"made_up/edits.toml .* line 2"):
+        attempts("made_up")

@@ -11,14 +11,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs
-from shardbook.grading import measures, run, same
+from shardbook import checks, draw, inputs
+from shardbook.grading import differences, measures, run, same
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -26,7 +24,9 @@ from shardbook.grading.attempt import (
     arguments,
     pasteable,
 )
-from shardbook.grading.cases import Case, observe
+from shardbook.grading.cases import Case, compiled, observe
+from shardbook.grading.job import Job
+from shardbook.grading.verdict import Verdict
 
 SCALE = 1.0
 
@@ -107,7 +107,7 @@ def test_a_difference_is_reported(
     problem(lambda x: x)
 
     error = fails(
-        same.declare("any", "toy(normal(4))", of, "why", "read"), wrong
+        same.declare("any", "toy(normal(4))", of, "why", read="read"), wrong
     )
 
     assert error
@@ -162,20 +162,28 @@ def test_a_shape_is_no_array(problem: Callable[..., None]) -> None:
 def test_a_rival_has_a_sentence_of_its_own(
     problem: Callable[..., None],
 ) -> None:
-    """A wrong answer that is known is reported as what it is."""
-    problem(scaled)
-    rival = same.Rival(lambda x: 3 * x, "three times, not twice", "Hints")
+    """A known wrong answer, of a step too, is reported as such."""
+    problem(lambda factor: lambda x: factor * x)
     check = same.values(
-        "toy(normal(4))", measures.result, "why", "read", rival
+        "toy(3)(normal(4))",
+        measures.result,
+        "why",
+        read="read",
+        rivals=[
+            same.Rival(
+                lambda factor: lambda x: factor + x, "a sum", read="Hints"
+            )
+        ],
     )
 
-    known = fails(check, lambda x: 3 * x)
-    unknown = fails(check, lambda x: 4 * x)
+    known = fails(check, lambda factor: lambda x: x + factor)
+    unknown = fails(check, lambda factor: lambda x: x)
 
     assert known
     assert unknown
-    assert (known.why, known.read) == ("three times, not twice", "Hints")
+    assert (known.why, known.read) == ("a sum", "Hints")
     assert (unknown.why, unknown.read) == ("why", "read")
+    assert check.sections == ("read", "Hints")
 
 
 def summing_step(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
@@ -191,18 +199,25 @@ def local_step(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
     return jax.jit(jnp.sin, in_shardings=rows, out_shardings=rows)
 
 
+@pytest.mark.parametrize(
+    "of", [measures.collectives, measures.step_collectives]
+)
 def test_a_step_is_compiled_and_compared(
-    problem: Callable[..., None],
+    problem: Callable[..., None], of: Any
 ) -> None:
-    """The collectives of a returned step are compared."""
+    """The collectives of a returned step are compared, and have axes."""
     problem(summing_step)
     case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
-    talk = same.communication(case, measures.collectives, "why")
+    talk = same.communication(case, of, "why")
 
     assert fails(talk, summing_step) is None
     error = fails(talk, local_step)
     assert error
     assert (error.got, error.expected) == ("none", "1 all-reduce")
+    attempt = Attempt("toy", summing_step, __file__, {})
+    (step,) = compiled(attempt, case)
+    # Eight devices add numbers of four bytes in a ring.
+    assert step.sent("data") == 7
 
 
 def test_a_step_that_raises_is_reported_as_such(
@@ -218,21 +233,6 @@ def test_a_step_that_raises_is_reported_as_such(
         check.run(attempt)
 
     assert attempt.call.endswith("\ntoy(mesh_of(8, 1))(normal(8, 4))")
-
-
-def test_the_programs_of_a_call_are_compared(
-    problem: Callable[..., None],
-) -> None:
-    """Every program that a call compiles is seen, eager ones too."""
-    problem(lambda x, mesh: summing_step(mesh)(x))
-    case = "toy(normal(8, 4), mesh_of(8, 1))"
-    check = same.communication(case, measures.collectives, "why")
-
-    def eager(x: jax.Array, mesh: Mesh) -> jax.Array:
-        return jax.device_put(x, NamedSharding(mesh, P("data"))).sum()
-
-    assert fails(check, eager) is None
-    assert fails(check, lambda x, mesh: x.sum())
 
 
 def test_a_call_in_a_verdict_runs_when_pasted() -> None:
@@ -275,16 +275,19 @@ def test_a_check_that_could_not_run_is_never_right(
     )
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
-    right = run.grade("toy", "file", str(path), "toy.py")
+    job = Job("toy", "toy.py", path)
+    right = run.grade(job)
     run.solution.cache_clear()
     monkeypatch.delattr("jax._src.compiler.compile_or_get_cached")
 
-    verdict = run.grade("toy", "file", str(path), "toy.py")
+    verdict = run.grade(job)
 
-    assert right["status"] == "right"
-    assert verdict["status"] == "incomplete"
-    assert verdict["not_run"] == ("communication", "comparison")
-    assert "compile_or_get_cached" in verdict["why"]
+    assert isinstance(right, Verdict)
+    assert isinstance(verdict, Verdict)
+    assert right.right
+    assert verdict.status == "incomplete"
+    assert verdict.not_run == ("communication", "comparison")
+    assert "compile_or_get_cached" in verdict.why
 
 
 def halved(x: jax.Array) -> jax.Array:
@@ -331,25 +334,6 @@ def test_an_error_is_an_answer(
     assert wrong.expected == "a ValueError that names 2, 3"
 
 
-def test_the_rules_fit_the_models() -> None:
-    """Eight devices can divide the arrays of a model by their rules."""
-    model = inputs.vision(16, 8)
-    shards = {}
-    for keys, leaf in nnx.to_flat_state(nnx.state(model)):
-        path = ".".join(map(str, keys))
-        spec, *_ = [s for p, s in inputs.RULES if re.fullmatch(p, path)]
-        sharding = NamedSharding(inputs.mesh_of(1, 8), spec)
-        shards[path] = sharding.shard_shape(leaf.shape)
-
-    assert model(inputs.numpy_batch(2, 8, 8, 3)["x"]).shape == (2, 4)
-    assert shards["conv.kernel"] == (4, 4, 3, 2)
-    assert shards["attention.query.kernel"] == (16, 1, 2)
-    assert shards["attention.out.kernel"] == (1, 2, 16)
-    assert shards["layers.0.up.kernel"] == (16, 8)
-    assert shards["layers.0.down.kernel"] == (8, 16)
-    assert shards["head.kernel"] == (16, 4)
-
-
 def test_random_keys_are_compared(problem: Callable[..., None]) -> None:
     """Random keys, alone or in an array, agree if their numbers do."""
 
@@ -365,7 +349,7 @@ def test_random_keys_are_compared(problem: Callable[..., None]) -> None:
     assert wrong is not None
     assert wrong.got == "['key'] key<fry>[] [0 8]"
     assert wrong.expected == "['key'] key<fry>[] [0 7]"
-    assert measures.show_number(jax.random.key(7)) == "[0, 7]"
+    assert differences.show_number(jax.random.key(7)) == "[0, 7]"
 
 
 def test_a_copy_between_devices_is_seen(
@@ -395,31 +379,15 @@ def test_a_copy_between_devices_is_seen(
         fails(check, fails_in_words)
 
 
-def test_an_attempt_may_write_bytes(
-    problem: Callable[..., None], capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    """Standard output is a file, whatever is watched or refused."""
-
-    def writes(x: jax.Array) -> jax.Array:
-        sys.stdout.buffer.write(b"bytes")
-        os.write(sys.stdout.fileno(), b"bytes")
-        return halved(x)
-
-    problem(halved)
-    for under in (measures.errors, measures.guarded_copies):
-        case = Case("toy(normal(4))", under=under)
-        seen = observe(Attempt("toy", writes, __file__, {}), case)
-
-        assert seen.noted == []
-
-
-def test_a_refused_call_prints_nothing(
+def test_a_refused_call_may_print(
     problem: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What jax prints of an error that must be raised is not shown."""
+    """What is printed with an error is not shown, text or bytes."""
 
     def printing(x: jax.Array) -> jax.Array:
         print("toy.py:7:4 (toy)")
+        sys.stdout.buffer.write(b"bytes")
+        os.write(sys.stdout.fileno(), b"")
         return halved(x)
 
     problem(halved)
@@ -430,46 +398,19 @@ def test_a_refused_call_prints_nothing(
     assert capsys.readouterr().out == ""
 
 
-def test_an_argument_that_is_changed_is_seen(
-    problem: Callable[..., None],
-) -> None:
-    """What becomes of the first argument can be compared."""
+def test_who_holds_what_is_told_as_a_drawing_tells_it() -> None:
+    """A measure and a drawing have the same lines on the shards."""
+    mesh = jax.make_mesh((2, 4), ("data", "model"))
+    sharding = NamedSharding(mesh, P("model", unreduced={"data"}))
+    array = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=sharding)
+    _, *drawn = repr(draw(array)).splitlines()
 
-    def moved(model: nnx.Linear) -> nnx.Linear:
-        graphdef, state = nnx.split(model)
-        return nnx.merge(graphdef, jax.device_put(state, jax.devices()[1]))
-
-    def moved_in_place(model: nnx.Linear) -> nnx.Linear:
-        kernel = model.kernel
-        kernel.set_value(jax.device_put(kernel[...], jax.devices()[1]))
-        return moved(model)
-
-    problem(moved)
-    call = "toy(mlp(2, 3, 4).up)"
-    check = same.placement(call, measures.argument_layouts, "why")
-
-    assert fails(check, moved) is None
-    wrong = fails(check, moved_in_place)
-    assert wrong is not None
-    assert wrong.got.startswith("['kernel'] float32[2,3]")
-
-
-def test_layouts_are_compared_by_path(problem: Callable[..., None]) -> None:
-    """Of a tree's layout, the first array that differs is shown."""
-
-    def laid_out(x: jax.Array, *spec: str) -> dict[str, Any]:
-        sharding = NamedSharding(inputs.mesh_of(8, 1), P(*spec))
-        rows = jax.device_put(x, sharding)
-        return {"a": x, "b": nnx.Param(rows), "c": rows}
-
-    problem(laid_out)
-    check = same.placement("toy(normal(8))", measures.layouts, "why")
-
-    assert fails(check, laid_out) is None
-    wrong = fails(check, lambda x: laid_out(x, "data"))
-    assert wrong is not None
-    assert wrong.got.startswith("['b'] float32[8]\n  device 0: [0:1]")
-    assert wrong.expected == "['b'] float32[8]\n  devices 0-7: [0:8]"
+    assert drawn[0].endswith("[0:2, 0:3], unreduced: 2 different values")
+    words = measures.describe_shards(array)
+    assert words.splitlines() == ["float32[8,3]", *drawn]
+    shape = jax.eval_shape(lambda: jnp.ones(4))
+    words = measures.describe_shards(shape)
+    assert words == "float32[4], on no device"
 
 
 State = dict[str, jax.Array]
@@ -569,20 +510,6 @@ def test_a_step_is_called_again_and_again(
     assert expected in wrong.expected
 
 
-def test_the_collectives_of_a_step_that_ran(
-    problem: Callable[..., None],
-) -> None:
-    """Those of the first call count, and those of later calls do not."""
-    problem(summing_step)
-    case = Case("toy(mesh_of(8, 1))", step="normal(8, 4)")
-    check = same.declare("any", case, measures.step_collectives, "why")
-
-    assert fails(check, summing_step) is None
-    wrong = fails(check, local_step)
-    assert wrong is not None
-    assert (wrong.got, wrong.expected) == ("none", "1 all-reduce")
-
-
 @pytest.mark.parametrize(
     ("result", "got"),
     [
@@ -607,74 +534,6 @@ def test_of_much_only_what_differs_is_shown(
     assert "ours" in error.expected
 
 
-def test_the_memory_of_programs_is_compared(
-    problem: Callable[..., None],
-) -> None:
-    """Of all programs of a call, the one that needs the most counts."""
-
-    def sharded(mesh: Mesh) -> jax.Array:
-        rows = NamedSharding(mesh, P("data"))
-        return jax.jit(lambda: jnp.ones((8, 64)), out_shardings=rows)()
-
-    def whole_first(mesh: Mesh) -> jax.Array:
-        rows = NamedSharding(mesh, P("data"))
-        return jax.device_put(jnp.ones((8, 64)), rows)
-
-    problem(sharded)
-    check = same.declare(
-        "memory", "toy(mesh_of(8, 1))", measures.program_bytes, ""
-    )
-
-    assert fails(check, sharded) is None
-    wrong = fails(check, whole_first)
-    assert wrong is not None
-    assert int(wrong.got) >= 8 * 64 * 4 > int(wrong.expected) >= 64 * 4
-
-
-def test_what_orbax_restores_is_seen(
-    problem: Callable[..., None], tmp_path: Path
-) -> None:
-    """The layout in which an array is read counts, not the last one."""
-    mesh = inputs.mesh_of(8, 1)
-    everywhere = NamedSharding(mesh, P())
-    rows = NamedSharding(mesh, P("data"))
-    with ocp.StandardCheckpointer() as saver:
-        saver.save(tmp_path / "saved", [inputs.normal(16, 2)])
-
-    def read(sharding: NamedSharding) -> Any:
-        leaf = jax.ShapeDtypeStruct((16, 2), jnp.float32, sharding=sharding)
-        with ocp.StandardCheckpointer() as reader:
-            return reader.restore(tmp_path / "saved", [leaf])
-
-    def in_rows() -> Any:
-        return read(rows)
-
-    def whole_first() -> Any:
-        return jax.device_put(read(everywhere), rows)
-
-    def through_numpy() -> Any:
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-            as_numpy = [ocp.RestoreArgs(restore_type=np.ndarray)]
-            found = reader.restore(
-                tmp_path / "saved",
-                ocp.args.PyTreeRestore([0], restore_args=as_numpy),
-            )
-        return jax.device_put(found, rows)
-
-    problem(in_rows)
-    case = Case("toy()", under=measures.orbax_reads)
-    check = same.placement(
-        case, measures.noted_lines, "why", agree=same.within
-    )
-
-    assert fails(check, in_rows) is None
-    assert fails(check, through_numpy) is None
-    wrong = fails(check, whole_first)
-    assert wrong is not None
-    assert wrong.got == "float32[16,2]: a device gets [16, 2]"
-    assert wrong.expected == "float32[16,2]: a device gets [2, 2]"
-
-
 def test_what_a_returned_step_sends() -> None:
     """The bytes of a step are those of all programs that it compiles."""
     attempt = Attempt("toy", makes_step, __file__, {})
@@ -683,26 +542,25 @@ def test_what_a_returned_step_sends() -> None:
 
     # Two devices add two numbers of four bytes in a ring.
     words = "all-reduce among 2 devices: 4 bytes"
-    assert measures.sent("all-reduce", seen) == words
-    assert measures.sent("all-gather", seen) == "none"
+    assert measures.sent("all-reduce")(seen) == words
+    assert measures.sent("all-gather")(seen) == "none"
 
     alone = observe(attempt, Case("toy(2)", programs=True))
 
-    assert measures.sent("", alone) == "none"
+    assert measures.sent("")(alone) == "none"
 
 
-def test_a_rival_of_a_step_is_a_step(problem: Callable[..., None]) -> None:
-    """A known wrong answer is called like the attempt, to the end."""
-    problem(lambda factor: lambda x: factor * x)
-    rival = same.Rival(
-        lambda factor: lambda x: factor + x, "a sum", "Hints"
-    )
-    check = same.values("toy(3)(normal(4))", measures.result, "", "", rival)
+def test_the_table_of_measures_has_each_of_them() -> None:
+    """A contributor finds each measure in the README of the checks."""
+    text = Path(str(checks.__file__)).with_name("README.md").read_text()
+    table = "".join(re.findall(r"^\|.*", text, re.M))
+    # The grader itself uses these two.
+    every = {
+        name for name, each in vars(measures).items() if callable(each)
+    }
+    every -= {"counted", "errors"}
 
-    wrong = fails(check, lambda factor: lambda x: x + factor)
-    assert wrong is not None
-
-    assert (wrong.why, wrong.read) == ("a sum", "Hints")
+    assert every <= {*re.findall(r"\w+", table)}
 
 
 def test_a_limit_is_written_with_its_unit(

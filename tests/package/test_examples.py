@@ -4,11 +4,16 @@ import doctest
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import jax
 import pytest
 
 from shardbook.tools import draw, layout, program, raises
+from shardbook_site.cells import CELL
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("module", [draw, layout, program, raises])
@@ -38,18 +43,51 @@ def train_step(model, optimizer, batch):
     optimizer.update(model, gradient)
 """
 
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCK = re.compile("^```(\\w+)\n(.*?)^```", re.M | re.S)
+PYTHON, TEXT = (
+    [block for kind, block in BLOCK.findall(README) if kind == wanted]
+    for wanted in ("python", "text")
+)
+
+
+def said(command: Sequence[str | Path], folder: Path) -> str:
+    """Run a command in a folder; return what it prints."""
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True
+    ).stdout
+
 
 def test_the_readme_prints_in_a_script(tmp_path: Path) -> None:
     """Its lines on your own model show something when they are a file."""
-    readme = Path(__file__).parents[2] / "README.md"
-    block = re.compile("^```python\n(.*?)^```", re.M | re.S)
-    (code,) = block.findall(readme.read_text("utf-8"))
     script = tmp_path / "look.py"
-    script.write_text(MODEL + code)
-    command = (sys.executable, script)
-    said = subprocess.run(
-        command, cwd=tmp_path, check=True, capture_output=True, text=True
-    ).stdout
+    script.write_text(MODEL + PYTHON[1])
+    printed = said((sys.executable, script), tmp_path)
 
     for part in ("each device", "device 0: [0:8, 0:4]", "temporaries"):
-        assert part in said
+        assert part in printed
+
+
+def test_the_verdict_of_the_readme_is_real(tmp_path: Path) -> None:
+    """The attempt that the README shows has the verdict that it shows."""
+    (tmp_path / "megatron_mlp.py").write_text(PYTHON[0])
+    check = ("check", "megatron_mlp", "megatron_mlp.py")
+
+    assert (
+        said((sys.executable, "-m", "shardbook", *check), tmp_path)
+        == (TEXT[0])
+    )
+
+
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 12), reason="XLA names other lines there"
+)
+def test_the_collectives_of_the_readme_are_real(tmp_path: Path) -> None:
+    """The recipe's step communicates what the README says."""
+    recipe = (ROOT / "docs" / "recipe.md").read_text("utf-8")
+    setup, lines = CELL.findall(recipe)[:2]
+    report = "\nprint(program(train_step, state, tokens))\n"
+    (tmp_path / "train.py").write_text(f"{setup}\n{lines}{report}")
+    printed = said((sys.executable, "train.py"), tmp_path)
+
+    assert TEXT[1] in printed

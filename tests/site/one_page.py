@@ -1,34 +1,28 @@
 """Build one page, strictly, and execute no other.
 
 "nox -s problem -- NAME" runs this. The other pages are built too, so that
-links to them and terms of the glossary are found. A page that is not of a
-problem is named by its path in docs/, such as first_look.
+links to them and terms of the glossary are found. A page is named as for
+"nox -s page -- NAME": state_zero_kernel, errors or guides/errors.
 """
 
 import sys
 import warnings
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sphinx.application import Sphinx
 from sphinx.util.console import nocolor
 
 from shardbook_site.cells import executed_pages
-
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+from shardbook_site.run_page import DOCS, ROOT, page_of
 
 
 def main(name: str) -> int:
     """Build a page; return the exit status."""
-    paths = (DOCS / "problems" / f"{name}.md", DOCS / f"{name}.md")
-    pages = [path for path in paths if path.exists()]
-    if not pages:
-        sys.exit(f"There is no {name}.md in {paths[0].parent} or {DOCS}")
+    page = page_of(name)
     others = [
         f"docs/{path.relative_to(DOCS)}"
         for path in executed_pages(DOCS)
-        if path not in pages
+        if path != page
     ]
     nocolor()
     # Of other packages.

@@ -10,8 +10,7 @@ import psutil
 import pytest
 from building import GOOD, cell, run_docs, start_docs, write_book
 
-# Blanks and letters in the path, no home, another locale, settings of JAX.
-FOLDER = "ein schönes Buch, 第一"
+# No home, another locale, settings of JAX.
 ENVIRONMENT = {
     "HOME": "/nonexistent",
     "LC_ALL": "POSIX",
@@ -85,7 +84,7 @@ def test_a_wrong_book_is_not_there(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A book in a checkout, with its output in a folder beside it."""
-    folder = tmp_path_factory.mktemp("good") / FOLDER
+    folder = tmp_path_factory.mktemp("good") / "a book"
     write_book(folder, {"page": PAGE})
     (folder / "docs" / "helper.py").write_text("answer = 42\n")
     before = files(folder)

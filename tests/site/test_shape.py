@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shardbook import book
 from shardbook.problems import NAMES
 from shardbook_site.cells import CELL
 
@@ -66,8 +67,8 @@ def test_a_problem_is_complete(name: str, place: str) -> None:
 @pytest.mark.parametrize("place", list(PLACES)[:3])
 def test_no_problem_is_off_the_map(place: str) -> None:
     """Each file of a problem is of one that NAMES lists."""
-    found = {path.stem for path in ROOT.glob(place.format("*"))}
-    unknown = found - {"__init__"} - set(NAMES)
+    found = {path.stem for path in ROOT.glob(place.format("[!_]*"))}
+    unknown = found - set(NAMES)
 
     assert not unknown, (
         f"add {unknown} to PARTS in src/shardbook/problems/__init__.py, or "
@@ -76,14 +77,18 @@ def test_no_problem_is_off_the_map(place: str) -> None:
 
 
 def test_nothing_is_left_of_a_problem_that_is_gone() -> None:
-    """Attempts and benchmarks are of problems that exist."""
+    """Attempts, starters and benchmarks are of problems that exist."""
     attempts = {path.name for path in (ROOT / "tests/attempts").glob("*/")}
+    starters = (ROOT / "src/shardbook/problems/starters").glob("*.py")
     figures = (ROOT / "benchmarks/last_run.txt").read_text("utf-8")
     measured = set(
         re.findall(r"^([a-z]\w+) +[\d.]+ +[\d.]+", figures, re.M)
     )
 
     assert attempts == set(NAMES), "rename or remove folders of attempts"
+    assert {path.stem for path in starters} <= set(NAMES), (
+        "rename or remove files in src/shardbook/problems/starters"
+    )
     assert measured <= set(NAMES), "rename or remove rows in the figures"
 
 
@@ -103,6 +108,25 @@ def test_a_page_has_the_same_headings(name: str) -> None:
         f"{page}: put the headings into this order: {expected}; others "
         f"stand between {expected[0]!r} and {expected[1]!r}, or are of a "
         "third level"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pitfall_is_made_in_a_cell(name: str) -> None:
+    """A page makes each mistake that it warns of."""
+    _, _, rest = page_of(name).partition("\n## Pitfalls\n")
+    section, *_ = rest.split("\n## ")
+    pitfalls = section.split("\n### ")[1:]
+    only_told = [
+        text.partition("\n")[0]
+        for text in pitfalls
+        if not CELL.search(text)
+    ]
+
+    assert pitfalls, f"docs/problems/{name}.md: write a pitfall, ### ..."
+    assert not only_told, (
+        f"docs/problems/{name}.md: make the mistake in a cell, and assert "
+        f"what comes of it, under {only_told}"
     )
 
 
@@ -130,6 +154,18 @@ def test_a_page_says_what_it_is(name: str, fact: str) -> None:
     assert re.fullmatch(FACTS[fact], facts.get(fact, "")), (
         f"docs/problems/{name}.md: write a line in the front matter, "
         f'"{fact}: ...", that matches {FACTS[fact]!r}'
+    )
+
+
+@pytest.mark.parametrize("at", range(len(NAMES)), ids=NAMES)
+def test_what_a_page_needs_comes_before_it(at: int) -> None:
+    """Who follows the map has read what a page builds on."""
+    needs = book.about(NAMES[at])["needs"].split(", ")
+    later = [page for page in needs if page in NAMES[at:]]
+
+    assert not later, (
+        f"docs/problems/{NAMES[at]}.md needs {later}, which come later in "
+        "PARTS in src/shardbook/problems/__init__.py"
     )
 
 

@@ -1,6 +1,10 @@
 """The notebook that a reader starts from, run as readers run it."""
 
+from pathlib import Path
+
 import nbclient
+import pytest
+from building import GOOD, Build
 from nbformat import v4
 
 from shardbook.problems import NAMES
@@ -26,3 +30,18 @@ def test_a_starter_has_devices_and_grades() -> None:
     (verdict,) = book.cells[-1].outputs
 
     assert "<strong>right</strong>" in verdict["data"]["text/html"]
+
+
+def test_the_page_shows_code_to_repair(
+    build_here: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directive shows the file that a problem hands out."""
+    monkeypatch.setattr(attempt_files, "PROBLEMS", tmp_path)
+    (tmp_path / "starters").mkdir()
+    code = "def made_up():\n    return 'repair me'\n"
+    (tmp_path / "starters" / "made_up.py").write_text(code)
+    page = f"{GOOD}\n```{{attempt}} made_up\n```\n"
+    warnings, output = build_here({"page": page})
+
+    assert warnings == ""
+    assert f"```python\n{code}```" in (output / "page.md").read_text()

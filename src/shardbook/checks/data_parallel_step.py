@@ -4,6 +4,7 @@ from typing import Any
 
 from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
+from shardbook.grading.differences import type_of
 
 
 def cases(
@@ -33,6 +34,11 @@ def left(seen: Seen) -> dict[str, Any]:
     }
 
 
+def loss(seen: Seen) -> Any:
+    """Give what the step returned as it was called first."""
+    return measures.step_results(seen)[0]
+
+
 CASES = cases("momentum()")
 EXAMPLE = CASES[0].code
 # On the mesh that has all devices along "data", two cases more.
@@ -45,38 +51,39 @@ OTHERS = cases(
 )[-2:-1]
 CASES += OTHERS
 ALL = CASES + cases("adam(), sharded=True")[-2:-1]
-NO_LOSS = "the step does not return the loss, a float32 array without axes"
+NO_LOSS = "the step does not return the loss, a float32 scalar"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
-UPDATE = "this is not what the updates make of model and optimizer"
-IGNORED = (
-    "the fourth call does not use the model and the batch that it is given"
+UPDATE = "the model or the optimizer is not as the updates leave it"
+IGNORED = "the fourth call does not use its own model and batch"
+BEFORE = same.Rival(
+    lambda *of: by_path({"0": of[0], "1": of[1]}),
+    "nothing was written to the model and the optimizer",
+    read="The API",
 )
-NOTHING = "nothing was written to the model and the optimizer", "The API"
-DRIFT = "an array is laid out in another way", "On eight devices"
+DRIFT = "an array has another sharding after a step"
 KEPT = (
-    "arrays of the model or the optimizer are still there after a step: "
-    "donate both",
-    "On eight devices",
+    "a step leaves old arrays of the model or the optimizer in memory: "
+    "donate both"
 )
-AGAIN = "a later call was compiled again", "A step made in the loop"
-TALK = "a step is one all-reduce", "On eight devices"
-BEFORE = same.Rival(lambda *of: by_path({"0": of[0], "1": of[1]}), *NOTHING)
-loss = measures.first_result
+AGAIN = "a later call was compiled again"
+TALK = "a step needs one all-reduce and no more"
+SHOWN = "On eight devices"
+LOOP = "A step made in the loop"
 CHECKS = (
-    same.contract(ALL, lambda s: measures.type_of(loss(s)), NO_LOSS),
+    same.contract(ALL, lambda seen: type_of(loss(seen)), NO_LOSS),
     same.values(ALL, loss, ERROR),
-    same.values(OTHERS, measures.last_result, IGNORED),
-    same.values(ALL, left, UPDATE, "Problem", BEFORE),
+    same.values(OTHERS, lambda s: measures.step_results(s)[-1], IGNORED),
+    same.values(ALL, left, UPDATE, rivals=[BEFORE]),
     same.values(ALL, measures.step_results, LATER),
-    same.placement(ALL, measures.step_shards, *DRIFT),
-    same.placement(ALL, measures.step_kept("0", "1"), *KEPT),
-    same.structure(ALL, measures.step_compilations, *AGAIN),
-    same.communication(CASES, measures.step_collectives, *TALK),
+    same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
+    same.placement(ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN),
+    same.structure(ALL, measures.step_compilations, AGAIN, read=LOOP),
+    same.communication(CASES, measures.step_collectives, TALK, read=SHOWN),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("been deleted", "An array that was donated"),
+    ("been deleted", "On eight devices"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
     ("rows: |types differ", "Problem"),

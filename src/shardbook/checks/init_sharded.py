@@ -40,7 +40,7 @@ CHECKS = (
         measures.program_bytes,
         "a program needs more memory on a device than making its shards "
         "takes",
-        "On eight devices",
+        read="On eight devices",
         agree=same.AtMost(1.05, "bytes on a device"),
     ),
     same.communication(

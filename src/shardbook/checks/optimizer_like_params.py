@@ -35,21 +35,21 @@ ALL = ADAM + FACTORS + SHAPES
 EXAMPLE = ADAM[0].call
 scalars, arrays = partial(places, True), partial(places, False)
 NO_OPTIMIZER = "this is not nnx.Optimizer(model, tx, wrt=nnx.Param)"
-NO_START = "this is not how the state of an optimizer starts"
-MOVED = "the model that was passed in has been laid out in another way"
-COUNT = "a count is not replicated over the mesh"
-MOMENT = "a moment is not laid out as its parameter"
-ZEROS = "a moment that jnp.zeros made is not laid out as its parameter"
-NO_TX = "the tx of the optimizer is another object: a step is traced anew"
-OTHER = "an array of another shape than its parameter is not replicated"
+NO_START = "the optimizer state does not have its initial values"
+MOVED = "the model that was passed in now has another sharding"
+COUNT = "a counter is not replicated over the mesh"
+MOMENT = "a moment is not sharded like its parameter"
+ZEROS = "a moment from jnp.zeros is not sharded like its parameter"
+NO_TX = "the tx is another object, so a step would be traced again"
+OTHER = "an array with another shape than its parameter is not replicated"
 CHECKS = (
-    same.contract(ALL, measures.kind, NO_OPTIMIZER, "The API"),
-    same.contract(ALL, measures.types, NO_OPTIMIZER, "The API"),
+    same.contract(ALL, measures.kind, NO_OPTIMIZER, read="The API"),
+    same.contract(ALL, measures.types, NO_OPTIMIZER, read="The API"),
     same.values(ALL, measures.result, NO_START),
     same.placement(ADAM, measures.argument_layouts, MOVED),
-    same.placement(ALL, scalars, COUNT, "A count on one device"),
-    same.placement(ADAM, arrays, MOMENT, "The API"),
-    same.placement(SHAPES, arrays, ZEROS, "A count on one device"),
+    same.placement(ALL, scalars, COUNT, read="A count on one device"),
+    same.placement(ADAM, arrays, MOMENT, read="The API"),
+    same.placement(SHAPES, arrays, ZEROS, read="A count on one device"),
     same.placement(FACTORS, arrays, OTHER),
     same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),
 )

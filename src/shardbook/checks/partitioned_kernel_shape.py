@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jax.sharding import PartitionSpec as P
 
-from shardbook.grading import flax_spies, measures, same
+from shardbook.checks import _flax
+from shardbook.grading import measures, same
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Case, Seen
 
@@ -60,7 +61,7 @@ EXAMPLE = "partitioned_kernel_shape(0.0, normal(5, 3), 7.0)"
 ALL_ALTERED = Case(
     "partitioned_kernel_shape(3, normal(5, 8).astype(int), 24)",
     "where each Dense makes a kernel of 16 rows and 64 columns",
-    partial(flax_spies.denses, 16, 64),
+    partial(_flax.denses, 16, 64),
 )
 BOXED_ALTERED = Case(
     "partitioned_kernel_shape(1.0, normal(2, 8), 32.0)",
@@ -70,7 +71,7 @@ BOXED_ALTERED = Case(
 # A new shape, so that it is traced; a seed that float32 does not hold.
 WATCHED = Case(
     "partitioned_kernel_shape(3000000001.0, normal(3, 8), 16.0)",
-    under=flax_spies.denses,
+    under=_flax.denses,
 )
 structure = partial(same.structure, WATCHED)
 CHECKS = (
@@ -84,7 +85,7 @@ CHECKS = (
         partial(box, "kernel"),
         "wrap the initializer of the kernel once in nn.with_partitioning, "
         "with a tuple of one name for each axis",
-        "The API",
+        read="The API",
     ),
     same.values(
         (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
@@ -108,17 +109,17 @@ CHECKS = (
         WATCHED,
         lambda seen: P(*seen.noted[-1].params["kernel"].names),
         'shard the columns of the kernel over "model", and not its rows',
-        "The API",
+        read="The API",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("'Partitioned' object", "A box used as an array"),
     ("IndivisibleError|'unfreeze'", "The API"),
-    ("is not found in mesh", "A name that is not a mesh axis"),
-    ("set a mesh|requires a non-empty mesh", "Specs without a mesh"),
-    ("auto mesh context or metadata", "The same names in NNX"),
-    ("acts as an assert", "A mesh with Explicit axes"),
-    ("must be a `NamedSharding`", "Parameters that are not on the mesh"),
+    ("is not found in mesh", "Names that don't fit the array"),
+    ("set a mesh|requires a non-empty mesh", "The API"),
+    ("auto mesh context or metadata", "Problem"),
+    ("acts as an assert", "On eight devices"),
+    ("must be a `NamedSharding`", "On eight devices"),
     ("seed must be an integer|integer type|int32", "Problem"),
 )

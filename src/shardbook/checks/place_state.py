@@ -56,7 +56,7 @@ CHECKS = (
         CASES + ORDER,
         measures.layouts,
         "an array is not laid out by the first rule for its whole path",
-        "The API",
+        read="The API",
     ),
     same.placement(
         cases("mlp(8, 16, 8), backwards({mesh}), RULES"),

@@ -8,7 +8,7 @@ from jax.sharding import Sharding
 from shardbook.grading import measures, same, spies
 from shardbook.grading.cases import on_meshes
 
-ASKS = "it asks a sharding: work the shape out"
+ASKS = "it asks a sharding: compute the shape yourself"
 CASES = on_meshes(
     'shard_shape((16, 24), P("data", "model"), {mesh})',
     'shard_shape((4, 16, 5), P(None, "data"), {mesh})',
@@ -37,14 +37,14 @@ CHECKS = (
         CASES,
         measures.as_list,
         "this is not the shape of a shard",
-        "One axis, several or none",
+        read="One axis, several or none",
     ),
     same.contract(CASES, measures.kind, "the result is not a tuple"),
     *(
         same.refusal(
             f"shard_shape({each}, mesh_of(2, {N // 2}))",
             "a ValueError must say what is wrong with the spec",
-            "Four mistakes",
+            read="Four mistakes",
             names=words,
         )
         for each, words in MISTAKES

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from shardbook.grading import flax_spies, measures, same, spies
+from shardbook.checks import _flax
+from shardbook.grading import measures, same, spies
 from shardbook.grading.cases import Case, Seen, without_jit
 from shardbook.inputs import normal
 
@@ -42,7 +43,7 @@ def spoiled() -> Iterator[set[str]]:
         traced = isinstance(key, jax.core.Tracer)
         return normal(*shape, seed=0 if traced else next(seeds))
 
-    altered = flax_spies.watched(
+    altered = _flax.watched(
         output=lambda _, y: 2 * y,
         kernel_init=kernel,
         bias_init=nnx.initializers.ones,
@@ -53,7 +54,7 @@ def spoiled() -> Iterator[set[str]]:
 
 def layouts(seen: Seen) -> dict[str, str]:
     """Describe where kernel and bias were when Linears were called."""
-    held = [call.held for call in flax_spies.visible_calls(seen.noted)]
+    held = [call.held for call in _flax.visible_calls(seen.noted)]
     return {
         name: "\n".join(
             dict.fromkeys(measures.describe_shards(a[name]) for a in held)
@@ -78,9 +79,9 @@ SPOILED = [
 SHARDED = Case(
     "split_merge_round_trip(0.0, normal(8), 32.0)",
     "where each Linear is sharded over all devices, and returns zeros",
-    lambda: flax_spies.watched(
+    lambda: _flax.watched(
         # Outputs on different devices would not go together.
-        init=flax_spies.lay_out,
+        init=_flax.lay_out,
         output=lambda _, y: jnp.zeros(y.shape),
     ),
 )
@@ -108,14 +109,14 @@ CHECKS = (
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
         "no model went through both nnx.split and nnx.merge",
-        "The API",
+        read="The API",
     ),
     *numbers(same.structure, SPOILED),
     same.placement(
         without_jit(SHARDED),
         layouts,
         "a round trip moves no array: kernel and bias stay as they are",
-        "On eight devices",
+        read="On eight devices",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
@@ -123,6 +124,6 @@ ERRORS = (
     ("GraphState|not callable|unpack|'rngs'|'params'", "The API"),
     ("rng value|integer type|concrete value|contracting", "Problem"),
     ("number of leaves", "A state of another model"),
-    ("[Hh]ashable", "A list or a lambda in the graphdef"),
+    ("[Hh]ashable", "The API"),
     ("deleted", "Donating a model that has a clone"),
 )

@@ -12,10 +12,10 @@ from flax import nnx
 from jax.sharding import PartitionSpec as P
 from jax.tree_util import GetAttrKey
 
+from shardbook.checks._flax import watched
 from shardbook.grading import same
 from shardbook.grading.attempt import Crashed, NotWritten, solution
 from shardbook.grading.cases import Case, Seen, observe, without_jit
-from shardbook.grading.flax_spies import watched
 from shardbook.problems.state_to_sharded_layout import pick_spec
 
 
@@ -122,40 +122,45 @@ CHECKS = (
         specs,
         'map the state to a tree with P(None, "model") for a kernel and '
         'P("model") for a bias',
-        "The API",
-        same.Rival(
-            lambda *_: {"kernel": P(None, "model")},
-            "the bias has no spec: None is not a leaf of a tree, P() is",
-            '`None` for "not sharded"',
-        ),
+        read="The API",
+        rivals=[
+            same.Rival(
+                lambda *_: {"kernel": P(None, "model")},
+                "the bias has no spec: None is not a leaf of a tree, P() "
+                "is",
+                read='`None` for "not sharded"',
+            )
+        ],
     ),
     same.values(
         (*CASES, EXTENDED),
         counted,
         "the result is not the number of leaves in the tree of specs",
-        "Not always two leaves",
-        same.Rival(
-            lambda *_: np.array([6.0], np.float32),
-            "these are the leaves of the state: count those of your tree",
-            "Problem",
-        ),
-        *(
+        read="Not always two leaves",
+        rivals=[
             same.Rival(
-                lambda *_, count=count: np.array([count], np.float32),
-                "the spec of a Variable with several arrays is another: go "
-                "by the name of the Variable",
-                "A rule by rank",
-            )
-            for count in (9, 10)
-        ),
+                lambda *_: np.array([6.0], np.float32),
+                "these are the leaves of the state: count those of your "
+                "tree",
+                read="Problem",
+            ),
+            *(
+                same.Rival(
+                    lambda *_, count=count: np.array([count], np.float32),
+                    "the spec of a Variable with several arrays is "
+                    "another: go by the name of the Variable",
+                    read="A rule by rank",
+                )
+                for count in (9, 10)
+            ),
+        ],
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("evenly divide", "A size that the mesh does not divide"),
+    ("evenly divide", "Problem"),
     ("many leaves for PyTreeDef", "Not always two leaves"),
     ("has no attribute '(tree_map|ndim)'", "The API"),
-    ("set a mesh|non-empty mesh|in mesh:", "A spec without a mesh"),
-    ("mesh context or metadata", "Annotated Variables"),
+    ("set a mesh|non-empty mesh|in mesh:", "The API"),
     ("Invalid rng value|interpreted as an integer", "Problem"),
 )

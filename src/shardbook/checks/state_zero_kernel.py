@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from shardbook.grading import flax_spies, measures, same
+from shardbook.checks import _flax
+from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen
 
 EXAMPLE = "state_zero_kernel(0.0, normal(3, 4), 16.0)"
@@ -30,26 +31,26 @@ def add_leaves(model: Any) -> None:
 ALTERED = Case(
     "state_zero_kernel(4e9, normal(5, 4), 16.0)",
     "where Linear has an infinite kernel, more leaves and twice its output",
-    partial(flax_spies.watched, init=add_leaves, output=lambda _, y: 2 * y),
+    partial(_flax.watched, init=add_leaves, output=lambda _, y: 2 * y),
 )
 
 
 def shard(model: Any) -> None:
     """Lay out the Linear, and add a leaf whose name ends in "kernel"."""
-    flax_spies.lay_out(model, dtype=jnp.bfloat16)
+    _flax.lay_out(model, dtype=jnp.bfloat16)
     model.first_kernel = nnx.Param(model.kernel[...])
 
 
 SHARDED = Case(
     "state_zero_kernel(3.0, normal(2, 4), 16.0)",
     "where Linear is sharded over all devices, with a bfloat16 kernel",
-    partial(flax_spies.watched, init=shard),
+    partial(_flax.watched, init=shard),
 )
 
 
 def held(name: str, seen: Seen) -> Any:
     """Give what a Param held in the call of the Linear that was zeroed."""
-    calls = flax_spies.visible_calls(flax_spies.visible(seen).noted)
+    calls = _flax.visible_calls(_flax.visible(seen).noted)
     call = ([c for c in calls if not np.any(c.held["kernel"])] or calls)[-1]
     is_param = isinstance(getattr(call.module, name), nnx.Param)
     return call.held[name] if is_param else "no Param"
@@ -57,7 +58,7 @@ def held(name: str, seen: Seen) -> Any:
 
 def route(seen: Seen) -> str:
     """Tell whether a State was made, or a Module mapped as a tree."""
-    noted = flax_spies.visible(seen).noted
+    noted = _flax.visible(seen).noted
     mapped = any(isinstance(tree, nnx.Module) for tree in noted.trees)
     return "a state" if noted.states or mapped else "no state"
 
@@ -78,10 +79,14 @@ structure = partial(same.structure, ALTERED)
 placement = partial(same.placement, SHARDED)
 CALLED = "the Linear that was called"
 HELD = (
-    ("kernel", f"the kernel of {CALLED} is not a Param of zeros"),
-    ("bias", f"the bias of {CALLED} is not a Param of ones"),
+    (
+        "kernel",
+        f"the kernel of {CALLED} is not a Param of zeros",
+        "Problem",
+    ),
+    ("bias", f"the bias of {CALLED} is not a Param of ones", "Problem"),
     ("scale", "another leaf changed: select the kernel by name", "The API"),
-    ("initial", f"{CALLED} has another seed"),
+    ("initial", f"{CALLED} has another seed", "Problem"),
 )
 WRITES = "Replacing the value, or writing into it"
 CHECKS = (
@@ -90,13 +95,15 @@ CHECKS = (
         "state_zero_kernel(11.0, 100 * normal(3, 4), 16.0)",
         measures.result,
         "the bias of ones is all that should be left",
-        "The API",
-        same.Rival(
-            not_zeroed,
-            "the kernel of the model that you called is not zero: no leaf "
-            "was replaced, or it is not the model that you merged",
-            "The API",
-        ),
+        read="The API",
+        rivals=[
+            same.Rival(
+                not_zeroed,
+                "the kernel of the model that you called is not zero: no "
+                "leaf was replaced, or it is not the model that you merged",
+                read="The API",
+            )
+        ],
     ),
     same.values(
         "state_zero_kernel(1.0, with_nan(normal(3, 4)), 16.0)",
@@ -107,19 +114,22 @@ CHECKS = (
     structure(
         partial(held, "kernel"),
         "zeros that are computed from an infinite kernel are NaN",
-        "On eight devices",
+        read="On eight devices",
         agree=lambda found, _: "nan" not in str(found),
     ),
-    *(structure(partial(held, name), *words) for name, *words in HELD),
+    *(
+        structure(partial(held, name), why, read=read)
+        for name, why, read in HELD
+    ),
     structure(route, "split the model, and map its state by path"),
     structure(
-        lambda seen: flax_spies.visible(seen).result,
+        lambda seen: _flax.visible(seen).result,
         f"the result is not what {CALLED} gave for x",
     ),
     placement(
         lambda seen: measures.describe_shards(held("kernel", seen)),
         "the kernel lost its layout or its dtype",
-        "On eight devices",
+        read="On eight devices",
     ),
     placement(
         lambda seen: measures.describe_shards(held("bias", seen)),
@@ -129,16 +139,16 @@ CHECKS = (
         SHARDED,
         partial(held, "first_kernel"),
         "a leaf named first_kernel would become zeros too",
-        "A substring for a name",
+        read="A substring for a name",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("missing 1 required positional", "The API"),
-    ("'NoneType'", "A branch that forgets to return"),
-    ("Key' object has no attribute|Key found", "Keys of other kinds"),
+    ("'NoneType'", "The API"),
+    ("Key' object has no attribute|Key found", "The API"),
     ("incompatible devices|broadcast", WRITES),
-    ("'Array(Impl)?' obj|tuple index", "An array instead of a Variable"),
+    ("'Array(Impl)?' obj|tuple index", "Problem"),
     ("rng value|Shapes must be 1D|as an integer", "Problem"),
     ("State|tuple|no attribute|were given|exhaustive|types at", "The API"),
 )

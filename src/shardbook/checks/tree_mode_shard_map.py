@@ -9,9 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh, NamedSharding
 
-from shardbook.grading import flax_spies, measures, same, spies
-from shardbook.grading.cases import Case
+from shardbook.checks import _flax
+from shardbook.grading import measures, same, spies
+from shardbook.grading._jax_internals import shard_maps
+from shardbook.grading.cases import Case, Seen, compiled
 from shardbook.problems import tree_mode_shard_map as solution
 
 EXAMPLE = "tree_mode_shard_map(0.0, normal(4, 6), 16.0)"
@@ -38,8 +41,10 @@ ENTRIES = (
     (6, "last is not 0: tree mode does not bring it back", BACK),
 )
 RIVALS = (
-    same.Rival(repeated, "each device computed all columns", SPEC),
-    same.Rival(lambda *_: jnp.zeros(()), "what step wrote is lost", LOST),
+    same.Rival(repeated, "each device computed all columns", read=SPEC),
+    same.Rival(
+        lambda *_: jnp.zeros(()), "what step wrote is lost", read=LOST
+    ),
 )
 
 
@@ -73,11 +78,63 @@ def altered() -> Iterator[set[str]]:
             self.last = "before"
 
     alter = spies.replaced(nnx.Pytree, "__setattr__", watched)
-    with flax_spies.nnx_shard_maps() as running, alter:
+    with _flax.nnx_shard_maps() as running, alter:
         yield modes
 
 
-MORE = 3 * jax.device_count() // 2
+def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:
+    """Describe what each device receives in the shard_maps of a call.
+
+    Args:
+        names: The names of arguments, by shape; others are left out.
+        seen: The call, under :func:`shard_maps`.
+
+    Returns:
+        The axes and devices of each mesh, and the shape of each shard.
+    """
+    lines = []
+    for mesh, avals, specs in seen.noted:
+        lines.append(f"axes {dict(mesh.shape)}")
+        # What jax.set_mesh has set may be given by its axes alone.
+        if isinstance(mesh, Mesh):
+            ids = [each.id for each in mesh.devices.flat]
+            lines.append(f"devices {ids}")
+        for aval, spec in zip(avals, specs, strict=True):
+            if aval.shape in names:
+                shard = NamedSharding(mesh, spec).shard_shape(aval.shape)
+                lines.append(f"{shard} of {names[aval.shape]}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def exchanged(seen: Seen) -> str:
+    """Describe what the devices exchange inside the shard_maps of a call.
+
+    The compiler adds collectives of its own outside of them. There is no
+    public way to tell these apart: the metadata of an instruction has the
+    path of transformations that it comes from, with ``/shard_map/``.
+    """
+    lines = [
+        f"{each.kind} of {array}"
+        for program in compiled(seen.attempt, seen.case)
+        for each in program.communication
+        if "/shard_map/" in each.op_name
+        for array in each.arrays
+    ]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def held_shards(shape: tuple[int, ...], seen: Seen) -> str:
+    """Describe where the arrays of a shape are that an attempt held."""
+    found = [
+        measures.describe_shards(each)
+        for each in seen.values
+        if isinstance(each, jax.Array)
+        and not isinstance(each, jax.core.Tracer)
+        and each.shape == shape
+    ]
+    return "\n".join(dict.fromkeys(found))
+
+
 PLAIN = (EXAMPLE, "tree_mode_shard_map(7.0, normal(2, 5, seed=3), 20.0)")
 ALTERED = Case(
     "tree_mode_shard_map(0.0, normal(3, 6), 24.0)",
@@ -88,52 +145,56 @@ ALTERED = Case(
 # What was traced before is not entered again: no other call has these
 # shapes. Of eight devices, four can share the columns.
 CALL = "tree_mode_shard_map(3, normal(5, 3), 12)"
-ENTERED = Case(CALL, under=measures.shard_maps, values=True)
-ELSEWHERE = Case(
-    f"tree_mode_shard_map(0.0, normal(3, 6), {MORE}.0)",
-    f"where there are {MORE} devices",
-    measures.shard_maps,
-    devices=MORE,
+ENTERED = Case(CALL, under=shard_maps, values=True)
+COUNT = jax.device_count()
+OTHER_DEVICES = 3 * COUNT // 2
+ON_ALL = Case(
+    f"tree_mode_shard_map(0.0, normal(3, 6), {COUNT}.0)",
+    f"where there are {COUNT} devices",
+    shard_maps,
 )
 NAMES = {(3, 12): "the kernel", (12,): "bias or colsum", (5, 3): "x"}
 structure = partial(same.structure, ALTERED)
-meshes = partial(measures.received, {})
+meshes = partial(received, {})
 placement = partial(same.placement, ENTERED, agree=same.within)
 CHECKS = (
     same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
     *(
-        same.values(PLAIN, measures.entry(i), why, read, *RIVALS)
+        same.values(PLAIN, measures.entry(i), why, read=read, rivals=RIVALS)
         for i, why, read in ENTRIES
     ),
     structure(
         lambda seen: sorted(seen.noted),
         "nnx.shard_map does not run the given step, or not once in a call",
-        "Problem",
-        same.Rival(
-            lambda *_: ["graph mode"], "step ran in graph mode", BACK
-        ),
+        rivals=[
+            same.Rival(
+                lambda *_: ["graph mode"],
+                "step ran in graph mode",
+                read=BACK,
+            )
+        ],
     ),
     structure(measures.result, "the result does not follow the model or y"),
     placement(meshes, "the mesh is not the one that the problem asks for"),
     placement(
-        partial(measures.received, NAMES),
+        partial(received, NAMES),
         "a device does not receive its columns: in_specs decides which",
-        SPEC,
+        read=SPEC,
     ),
     placement(
-        partial(measures.held_shards, (5, 12)),
+        partial(held_shards, (5, 12)),
         "y is not left where it was computed, each device with its columns",
-        "Problem",
         agree=lambda found, wanted: not found or wanted in found,
     ),
     same.communication(
         EXAMPLE,
-        measures.exchanged,
+        exchanged,
         "the devices exchange more than the number of their columns",
         agree=same.within,
     ),
-    same.placement(ELSEWHERE, meshes, FIXED, agree=same.within),
 )
+# In a process of its own, which has OTHER_DEVICES.
+ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=same.within),)
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("evenly", "Problem"),

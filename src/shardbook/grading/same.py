@@ -7,28 +7,14 @@ check computes by hand what is expected.
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
-import jax
-import numpy as np
-
 from shardbook.grading import measures
 from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
-from shardbook.grading.cases import Case, Seen, machine, observe
-from shardbook.grading.measures import (
-    NEAR,
-    is_array,
-    leaves,
-    numbers,
-    show,
-    show_both,
-    show_number,
-)
-
-# How many numbers, or lines that are alike, a verdict shows.
-_FEW = 8
+from shardbook.grading.cases import Case, Seen, observe
+from shardbook.grading.differences import difference, is_close as is_close
 
 
 @dataclass(frozen=True)
@@ -40,10 +26,12 @@ class Check:
             ``"placement"`` or ``"communication"``; or ``"remark"``, which
             refuses nothing, but is said of an attempt that is right.
         run: Raises Wrong for an attempt that does not show it.
+        sections: The headings that a verdict of this part may name.
     """
 
     name: str
     run: Callable[[Attempt], None]
+    sections: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +47,7 @@ class Rival:
 
     answer: Callable[..., Any]
     why: str
+    _: KW_ONLY
     read: str
 
 
@@ -89,8 +78,9 @@ def declare(
     cases: Case | str | Iterable[Case | str],
     of: Callable[[Seen], Any],
     why: str,
+    *,
     read: str = "Problem",
-    *rivals: Rival,
+    rivals: Iterable[Rival] = (),
     agree: Callable[[Any, Any], bool] | None = None,
     under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
@@ -103,7 +93,7 @@ def declare(
             text.
         why: What it means if it does not.
         read: The section of the page to read then.
-        *rivals: Wrong answers that are known.
+        rivals: Wrong answers that are known.
         agree: Tells whether the attempt's and the solution's agree, as
             an :class:`AtMost` does. Without it, numbers do if they are
             nearly the same, and all else if it is equal.
@@ -113,6 +103,7 @@ def declare(
         The check.
     """
     agree = agree or is_close
+    known = tuple(rivals)
     if isinstance(cases, Case | str):
         cases = [cases]
     calls = [
@@ -123,13 +114,12 @@ def declare(
 
     def run(attempt: Attempt) -> None:
         for case in calls:
-            with machine(case.devices):
-                found = of(observe(attempt, case))
-                wanted = of(observe(solution(attempt.problem), case))
+            found = of(observe(attempt, case))
+            wanted = of(observe(solution(attempt.problem), case))
             if agree(found, wanted):
                 continue
             reason, section = why, read
-            for rival in rivals:
+            for rival in known:
                 answer: Any = rival.answer
                 for positional, named in arguments(case.call):
                     answer = answer(*positional, **named)
@@ -137,13 +127,11 @@ def declare(
                     reason, section = rival.why, rival.read
                     break
             attempt.name_call(case.code, case.given)
-            words = (
-                agree.words if isinstance(agree, AtMost) else _difference
-            )
+            words = agree.words if isinstance(agree, AtMost) else difference
             got, expected = words(found, wanted)
             raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(check, run)
+    return Check(check, run, (read, *(each.read for each in known)))
 
 
 # A part of each of these checks.
@@ -164,8 +152,8 @@ def types(cases: Case | str | Iterable[Case | str]) -> Check:
 def refusal(
     calls: Case | str | Iterable[Case | str],
     why: str,
-    read: str = "Problem",
     *,
+    read: str = "Problem",
     names: str = "",
     never: str = "",
     kind: type[Exception] = ValueError,
@@ -184,85 +172,7 @@ def refusal(
         The check.
     """
     words = measures.refusal(*names.split(), never=never.split(), kind=kind)
-    return contract(calls, words, why, read, under=measures.errors)
-
-
-def is_close(got: Any, expected: Any) -> bool:
-    """Tell whether two trees agree: numbers nearly, all else exactly."""
-    found, wanted = leaves(got), leaves(expected)
-    return found.keys() == wanted.keys() and all(
-        _is_close(found[path], wanted[path]) for path in wanted
-    )
-
-
-def _is_close(got: Any, expected: Any) -> bool:
-    got, expected = numbers(got), numbers(expected)
-    if not is_array(expected):
-        return type(got) is type(expected) and bool(got == expected)
-    if isinstance(got, jax.ShapeDtypeStruct):
-        return False
-    return np.shape(got) == expected.shape and np.allclose(
-        got, expected, **NEAR
-    )
-
-
-def _difference(found: Any, wanted: Any) -> tuple[str, str]:
-    """Write both sides: a few numbers in lines, else what differs first."""
-    if isinstance(found, str) and isinstance(wanted, str):
-        found, wanted = _from_difference(found, wanted)
-    got, expected = _entries(found), _entries(wanted)
-    if got.keys() != expected.keys():
-        return show(found), show(wanted)
-    if len(expected) <= _FEW and all(
-        np.ndim(leaf) == 0 and "\n" not in str(leaf)
-        for leaf in (*expected.values(), *got.values())
-    ):
-        return _lines(got, expected)
-    for path, leaf in expected.items():
-        if not _is_close(got[path], leaf):
-            left, right = show_both(got[path], leaf)
-            return f"{path} {left}".strip(), f"{path} {right}".strip()
-    return show(found), show(wanted)
-
-
-def _from_difference(found: str, wanted: str) -> tuple[str, str]:
-    """Leave out the lines before the first that differs, if many are."""
-    got, expected = found.splitlines(), wanted.splitlines()
-    pairs = enumerate(zip(got, expected, strict=False))
-    same = next((i for i, (a, b) in pairs if a != b), 0)
-    if same < _FEW:
-        return found, wanted
-    return (
-        "\n".join(["...", *got[same:]]),
-        "\n".join(["...", *expected[same:]]),
-    )
-
-
-def _entries(tree: Any) -> dict[str, Any]:
-    """Give the leaves of a tree, or the entries of a short array."""
-    if is_array(tree) and tree.ndim == 1 and 1 < tree.size <= _FEW:
-        return {f"[{i}]": tree[i, ...] for i in range(tree.size)}
-    return leaves(tree)
-
-
-def _lines(
-    got: dict[str, Any], expected: dict[str, Any]
-) -> tuple[str, str]:
-    """Write values in lines, which are the same where the values agree."""
-    names = [
-        path.strip("[']") if "'" in path else path for path in expected
-    ]
-    width = max(map(len, names), default=0)
-    pairs = []
-    for name, (path, leaf) in zip(names, expected.items(), strict=True):
-        pair = show_number(got[path]), show_number(leaf)
-        if _is_close(got[path], leaf):
-            pair = pair[1], pair[1]
-        elif pair[0] == pair[1] or len(expected) == 1:
-            pair = show(got[path]), show(leaf)
-        pairs.append([f"{name:{width}} {each}".strip() for each in pair])
-    left, right = zip(*pairs, strict=True)
-    return "\n".join(left), "\n".join(right)
+    return contract(calls, words, why, read=read, under=measures.errors)
 
 
 def within(found: str, wanted: str) -> bool:

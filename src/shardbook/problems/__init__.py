@@ -10,18 +10,20 @@ PARTS = {
     ),
     "A sharded model": (
         "state_to_sharded_layout",
-        "partitioned_kernel_shape",
-        "split_merge_round_trip",
-        "state_zero_kernel",
         "place_state",
+        "partitioned_kernel_shape",
         "init_sharded",
         "restore_onto",
     ),
+    "Editing a model": (
+        "split_merge_round_trip",
+        "state_zero_kernel",
+    ),
     "Training": (
-        "tree_mode_shard_map",
         "optimizer_like_params",
         "data_parallel_step",
         "megatron_mlp",
+        "tree_mode_shard_map",
         "fsdp_step",
     ),
 }

@@ -23,7 +23,14 @@ def solution(name: str) -> str:
 
 
 def starter(name: str) -> str:
-    """Return the text that an attempt begins with."""
+    """Return the text that an attempt begins with.
+
+    That is the solution up to its mark, or a file in the folder starters
+    where a problem hands out another text, such as code to repair.
+    """
+    handed_out = PROBLEMS / "starters" / f"{name}.py"
+    if handed_out.is_file():
+        return handed_out.read_text("utf-8")
     given, mark, _ = solution(name).partition(MARK)
     assert mark, f"{name} has no line {MARK.strip()!r}"
     return f"{given}    raise NotImplementedError\n"

@@ -13,10 +13,12 @@ from shardbook.tools.layout import TreeLayout, layout
 from shardbook.tools.leaf import LeafLayout
 from shardbook.tools.shards import (
     Slice,
+    describe_holders,
     device_id,
     devices_in,
+    holders,
     partitions,
-    slices_of,
+    ranges,
     values_of,
 )
 
@@ -62,20 +64,6 @@ def _named(leaf: LeafLayout) -> str:
     return f"the array at {leaf.path!r}" if leaf.path else "the array"
 
 
-def _ranges(ids: Sequence[int]) -> str:
-    """Write ``0 1 2 3 6`` as ``0-3 6``."""
-    runs: list[list[int]] = []
-    for number in ids:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return " ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else " ".join(map(str, run))
-        for run in runs
-    )
-
-
 class _Placed:
     """An array on devices, its slices, and where a picture has them.
 
@@ -95,17 +83,13 @@ class _Placed:
         self.leaf = leaf
         self.shard_shape = leaf.shard_shape
         self.values = values_of(leaf.sharding)
-        holders: dict[Slice, list[int]] = {}
-        for device, part in slices_of(leaf.sharding, leaf.shape).items():
-            holders.setdefault(part, []).append(device_id(device))
         self.parts = [
-            _Part(
-                region,
-                color_of(number),
-                tuple(sorted(holders[region])),
+            _Part(region, color_of(number), ids)
+            for number, (region, ids) in enumerate(
+                holders(leaf.sharding, leaf.shape).items()
             )
-            for number, region in enumerate(sorted(holders))
         ]
+        self.words = describe_holders(leaf.sharding, leaf.shape)
         self.down, self.across = self._rows_and_columns()
         self.width = self._side(self.across)
         self.height = self._side(self.down)
@@ -134,17 +118,7 @@ class _Placed:
 
     def describe(self) -> str:
         """What each device holds, in words."""
-        lines = [self.title()]
-        for part in self.parts:
-            where = ", ".join(
-                f"{start}:{stop}" for start, stop in part.region
-            )
-            noun = "device" if len(part.devices) == 1 else "devices"
-            line = f"  {noun} {_ranges(part.devices)}: [{where}]"
-            if self.values > 1:
-                line += f", unreduced: {self.values} different values"
-            lines.append(line)
-        return "\n".join(lines)
+        return "\n".join([self.title(), *self.words])
 
     def _rows_and_columns(self) -> tuple[list[int], list[int]]:
         """Which axes run down and which across the picture.
@@ -262,7 +236,7 @@ def _array_picture(array: _Placed) -> _Picture:
     for part in array.parts:
         box = _scaled(array.box(part), left, top, scale)
         x, y, width, height = box
-        words = _ranges(part.devices)
+        words = ranges(part.devices)
         if 7.5 * len(words) > width:
             sign = "×" if array.values == 1 else "≠"
             words = f"{sign}{len(part.devices)}"

@@ -16,12 +16,13 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from shardbook.tools.findings import Finding, find
+from shardbook.tools.layout_table import findings_of, table_of, text_of
 from shardbook.tools.leaf import LeafLayout
 from shardbook.tools.leaves import named_leaves
 from shardbook.tools.paths import common_pattern, pattern_of
 from shardbook.tools.saved import read_layout, require_same
 from shardbook.tools.shards import Device, device_id
-from shardbook.tools.tables import html_of, text_of
+from shardbook.tools.tables import html_of
 
 
 def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
@@ -257,7 +258,7 @@ class TreeLayout(Sequence[LeafLayout]):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return html_of(table_of(self), notes=findings_of(self))
 
 
 @cache

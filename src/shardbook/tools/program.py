@@ -1,9 +1,8 @@
 """Report what a compiled call does, without running it."""
 
-import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -36,18 +35,12 @@ from shardbook.tools.lowering import (
 )
 from shardbook.tools.machines import MEMORY
 from shardbook.tools.memory import Memory
+from shardbook.tools.tables import Column, Table, html_of, keep_both_ends
 
 _WIDEST = 72
-
-
 # How many rows of a table are shown, those with the most bytes.
 _SHOWN = 8
-
-
 _COLLECTIVES = 24
-
-
-_Table = tuple[str, str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,7 +251,7 @@ class Program:
         return self
 
     @cached_property
-    def _tables(self) -> list[_Table]:
+    def _tables(self) -> list[Table]:
         memory = {
             "arguments": self.memory.arguments,
             "results": self.memory.results,
@@ -274,20 +267,21 @@ class Program:
             memory[f"left of {self.available:,} of {self.chip}"] = left
         if self.memory.host:
             memory["on the host, not in the total"] = self.memory.host
-        tables: list[_Table] = [
-            ("memory", "bytes on one device", memory),
-            ("collectives", "bytes that a device sends", self._lines()),
-        ]
+        tables = [_table("memory", "bytes on one device", memory)]
+        if self.arguments is not None:
+            largest = _largest(self.arguments)
+            unit = "bytes on one device"
+            tables.append(_table("arguments", unit, largest))
         if self.host_arguments:
             largest = _largest(self.host_arguments)
             unit = "bytes for one device"
-            tables.insert(1, ("arguments on the host", unit, largest))
-        if self.arguments is not None:
-            largest = _largest(self.arguments)
-            tables.insert(1, ("arguments", "bytes on one device", largest))
+            tables.append(_table("arguments on the host", unit, largest))
+        unit = "bytes that a device sends"
+        tables.append(_table("collectives", unit, self._lines()))
         if self.transfers is not None:
             largest = _largest(self.transfers)
-            tables.append(("transfers before it starts", "bytes", largest))
+            title = "transfers before it starts"
+            tables.append(_table(title, "bytes", largest))
         return tables
 
     def _lines(self) -> dict[str, int]:
@@ -312,23 +306,13 @@ class Program:
     def __repr__(self) -> str:
         width = max(40, min(_WIDEST, get_terminal_size().columns))
         return "\n".join(
-            line for table in self._tables for line in _text(width, *table)
+            line
+            for table in self._tables
+            for line in table.lines(width, fill=True)
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th scope="rowgroup">{html.escape(title)}</th>'
-            f"<th>{html.escape(unit)}</th></tr>"
-            + "".join(
-                f"<tr><td>{html.escape(name)}</td><td>{number:,}</td></tr>"
-                for name, number in (numbers or {"none": 0}).items()
-            )
-            for title, unit, numbers in self._tables
-        )
-        return (
-            '<div class="shardbook-table shardbook-program">'
-            f"<table><tbody>{rows}</tbody></table></div>"
-        )
+        return html_of(*self._tables, kind=" shardbook-program")
 
 
 def _is_over(each: Collective, names: Iterable[str]) -> bool:
@@ -367,21 +351,16 @@ def _largest(
     return shown
 
 
-def _text(
-    width: int, title: str, unit: str, rows: Mapping[str, int]
-) -> Iterator[str]:
-    """Give the lines of one table of numbers."""
-    yield title + unit.rjust(width - len(title))
-    for name, number in rows.items():
-        figure = f" {number:,}"
-        space = width - len(figure) - 2
-        if len(name) > space:
-            # What it is stands at the start, and where at the end.
-            half = (space - 3) // 2
-            name = f"{name[: space - 3 - half]}...{name[-half:]}"
-        yield f"  {name.ljust(space)}{figure}"
-    if not rows:
-        yield "  none"
+def _table(title: str, unit: str, numbers: Mapping[str, int]) -> Table:
+    """Make a table of numbers, of which there may be none."""
+    rows = [(name, f"{number:,}") for name, number in numbers.items()]
+    return Table(
+        (Column(title), Column(unit, right=True)),
+        tuple(rows or [("none", "")]),
+        # What it is stands at the start, and where at the end.
+        keep_both_ends,
+        indent="  ",
+    )
 
 
 def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
@@ -415,10 +394,11 @@ def _meshes(lowered: Any, compiled: Any) -> list[dict[str, int]]:
 
 
 def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
-    """Give the sizes of the axes of meshes, of equal ones the first."""
+    """Give the size of each axis, in the first mesh that has the axis."""
     sizes: dict[str, int] = {}
     for mesh in meshes:
-        sizes = sizes | mesh | sizes
+        for axis, size in mesh.items():
+            sizes.setdefault(axis, size)
     return sizes
 
 

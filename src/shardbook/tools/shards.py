@@ -6,7 +6,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -16,10 +16,6 @@ from jax.sharding import (
     PartitionSpec,
     Sharding,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 # A device; of an abstract mesh, which has none, the position in it.
 Device: TypeAlias = jax.Device | int
@@ -75,6 +71,48 @@ def slices_of(
             for start, size in zip(starts, shard_shape, strict=True)
         )
     return held
+
+
+def holders(
+    sharding: Sharding, shape: tuple[int, ...]
+) -> dict[Slice, tuple[int, ...]]:
+    """Give for each slice of an array the ids of the devices that hold it.
+
+    Slices and ids are in ascending order.
+    """
+    held: dict[Slice, list[int]] = {}
+    for device, part in slices_of(sharding, shape).items():
+        held.setdefault(part, []).append(device_id(device))
+    return {part: tuple(sorted(held[part])) for part in sorted(held)}
+
+
+def describe_holders(
+    sharding: Sharding, shape: tuple[int, ...]
+) -> list[str]:
+    """Say of each slice of an array which devices hold it, in a line."""
+    values = values_of(sharding)
+    different = f", unreduced: {values} different values"
+    lines = []
+    for part, ids in holders(sharding, shape).items():
+        where = ", ".join(f"{start}:{stop}" for start, stop in part)
+        noun = "device" if len(ids) == 1 else "devices"
+        line = f"  {noun} {ranges(ids)}: [{where}]"
+        lines.append(line + different * (values > 1))
+    return lines
+
+
+def ranges(ids: Sequence[int]) -> str:
+    """Write ``0 1 2 3 6`` as ``0-3 6``."""
+    runs: list[list[int]] = []
+    for number in ids:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else " ".join(map(str, run))
+        for run in runs
+    )
 
 
 def values_of(sharding: Sharding) -> int:

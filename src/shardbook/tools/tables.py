@@ -1,157 +1,132 @@
-"""Show a layout as a table, in text and in HTML."""
+"""Write tables as text and as HTML."""
 
 import html
-import sys
-import textwrap
-from collections.abc import Iterator, Sequence
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from shardbook.tools.layout import TreeLayout
-    from shardbook.tools.leaf import LeafLayout
-
-HEADINGS = (
-    "path",
-    "array",
-    "spec",
-    "each device",
-    "bytes each",
-    "bytes in all",
-)
-# A longer table is rolled up, and what is then longer is summed up.
-ROWS = 24
-FINDINGS = 3
-# From here on, bytes are shown in larger units.
-EXACT = 2**27
-# The narrowest that a path is cut to.
+# The narrowest that the first column is cut to.
 NARROW = 16
+GAP = "  "
 
 
-def size(count: int, exact: bool) -> str:
-    """Write a number of bytes."""
-    if exact or count < 1024:
-        return f"{count:,}"
-    number = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        number /= 1024
-        if number < 1024 or unit == "TiB":
-            break
-    return f"{number:,.1f} {unit}"
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Its heading.
+        right: Whether its cells are aligned on the right.
+        rank: Columns with the highest rank are left out first where a
+            table is too wide. A column of rank 0 always stays.
+    """
+
+    name: str
+    right: bool = False
+    rank: int = 0
 
 
-def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
-    """Give the cells of an array."""
-    times = f" ×{leaf.repeats}" if leaf.repeats > 1 else ""
-    return (
-        leaf.path + times,
-        leaf.type,
-        leaf.spec,
-        "-" if leaf.shard_shape is None else str(leaf.shard_shape),
-        size(leaf.bytes_per_device * leaf.repeats, exact),
-        size(leaf.bytes, exact)
-        if leaf.same_as is None
-        else f"same as {leaf.same_as}",
-    )
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        columns: The columns.
+        rows: The cells of each row.
+        cut: Shortens a cell of the first column to a number of characters.
+        total: Whether the last row is the sum of the others.
+        indent: What stands before each row of the text, below the heading.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    cut: Callable[[str, int], str]
+    total: bool = False
+    indent: str = ""
+
+    def lines(
+        self, limit: int | None = None, *, fill: bool = False
+    ) -> Iterator[str]:
+        """Write the table as lines of text.
+
+        Args:
+            limit: The most characters of a line, where that is possible:
+                columns are left out, and the first column is cut.
+            fill: Whether the lines are as wide as the limit.
+        """
+        first, *others = self.columns
+        rows = [[column.name for column in self.columns]]
+        rows += [[self.indent + row[0], *row[1:]] for row in self.rows]
+        widths = {
+            column: max(map(len, cells))
+            for column, cells in zip(
+                self.columns, zip(*rows, strict=True), strict=True
+            )
+        }
+
+        def needed(width: int) -> int:
+            return width + sum(len(GAP) + widths[each] for each in others)
+
+        width = needed(widths[first])
+        if limit is not None:
+            narrow = min(NARROW, widths[first])
+            for column in sorted(others, key=lambda each: -each.rank):
+                if column.rank and needed(narrow) > limit:
+                    others.remove(column)
+            least = max(limit, needed(narrow))
+            width = limit if fill else min(needed(widths[first]), least)
+        for row in rows:
+            cells = dict(zip(self.columns, row, strict=True))
+            after = ""
+            for each in others:
+                pad = str.rjust if each.right else str.ljust
+                after += GAP + pad(cells[each], widths[each])
+            # Blanks before a number are room for the first cell.
+            after = after.lstrip()
+            room = width - len(GAP) - len(after)
+            cell = cells[first]
+            if len(cell) > room:
+                cell = self.cut(cell, room)
+            yield f"{cell.ljust(room)}{GAP}{after}".rstrip()
 
 
-def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
-    """Give the rows of a table; the last is the sum."""
-    exact = layout.bytes < EXACT
-    shown, rest = layout, None
-    if len(shown) > ROWS:
-        shown = shown.rolled_up()
-    if len(shown) > ROWS:
-        # A slice of the layout would count again what the other one has.
-        largest = list(shown.by_size())
-        shown = type(layout)(largest[: ROWS - 1])
-        rest = type(layout)(largest[ROWS - 1 :])
-    for leaf in shown:
-        yield _cells(leaf, exact)
-    if rest:
-        number = sum(leaf.repeats for leaf in rest)
-        most = size(rest.bytes_per_device, exact)
-        yield f"{number} smaller", "", "", "", most, size(rest.bytes, exact)
-    if host := layout.host_bytes:
-        yield "host memory", "", "", "", "", size(host, exact)
-    count = len(layout.bytes_on)
-    noun = "device" if count == 1 else "devices"
-    uneven = len(set(layout.bytes_on.values())) > 1
-    most = size(layout.bytes_per_device, exact)
-    yield (
-        f"{count} {noun}",
-        "",
-        "",
-        "",
-        f"at most {most}" if uneven else most,
-        size(layout.bytes, exact),
-    )
+def html_of(
+    *tables: Table, notes: Sequence[str] = (), kind: str = ""
+) -> str:
+    """Write tables as one for a notebook, and notes below.
 
-
-def _findings(layout: "TreeLayout") -> list[str]:
-    """Write what looks wrong, below the table."""
-    found = layout.findings()
-    lines = [str(each) for each in found[:FINDINGS]]
-    if rest := len(found) - FINDINGS:
-        more = f"and {rest} more: see findings() of the layout"
-        lines += [more] if rest > 0 else []
-    return ["Looks wrong:", *lines] if lines else []
-
-
-def text_of(layout: "TreeLayout") -> str:
-    """Write a table, no wider than the terminal if there is one."""
-    rows = [HEADINGS, *_rows(layout)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shown = list(range(len(HEADINGS)))
-    found = _findings(layout)
-    if sys.stdout.isatty():
-        limit = get_terminal_size().columns
-        found = [
-            textwrap.fill(line, limit, subsequent_indent="  ")
-            for line in found
-        ]
-        narrow = min(NARROW, widths[0])
-        # What can be worked out from the others goes first.
-        for column in (3, 5, 1):
-            if _total(widths, shown) - widths[0] + narrow > limit:
-                shown.remove(column)
-        over = max(0, _total(widths, shown) - limit)
-        widths[0] = max(narrow, widths[0] - over)
-    lines = []
-    for row in rows:
-        path = row[0]
-        if len(path) > widths[0]:
-            # The end of a path says more than its start.
-            path = f"…{path[1 - widths[0] :]}"
-        cells = (path, *row[1:])
-        lines.append(
-            "  ".join(
-                cells[at].ljust(widths[at])
-                if at < 4
-                else cells[at].rjust(widths[at])
-                for at in shown
-            ).rstrip()
-        )
-    return "\n".join([*lines, *found])
-
-
-def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
-    return sum(widths[at] + 2 for at in shown) - 2
-
-
-def html_of(layout: "TreeLayout") -> str:
-    """Write a table for a notebook."""
+    A table that stands alone has a head, and each of several is a group
+    of rows with a heading.
+    """
 
     def line(cells: Sequence[str], start: str, end: str) -> str:
         row = "".join(f"{start}{html.escape(cell)}{end}" for cell in cells)
         return f"<tr>{row}</tr>"
 
-    head = line(HEADINGS, '<th scope="col">', "</th>")
-    *rows, total = [line(row, "<td>", "</td>") for row in _rows(layout)]
-    found = "<br>".join(map(html.escape, _findings(layout)))
+    groups = ""
+    for table in tables:
+        names = [column.name for column in table.columns]
+        rows = [line(cells, "<td>", "</td>") for cells in table.rows]
+        total = f"<tfoot>{rows.pop()}</tfoot>" if table.total else ""
+        lone = len(tables) == 1
+        scope = "col" if lone else "rowgroup"
+        head = line(names, f'<th scope="{scope}">', "</th>")
+        groups += (
+            f"<thead>{head}</thead><tbody>" if lone else f"<tbody>{head}"
+        )
+        groups += f"{''.join(rows)}</tbody>{total}"
+    below = "<br>".join(map(html.escape, notes))
     return (
-        f'<div class="shardbook-table"><table><thead>{head}</thead>'
-        f"<tbody>{''.join(rows)}</tbody>"
-        f"<tfoot>{total}</tfoot></table>"
-        f"{f'<p>{found}</p>' if found else ''}</div>"
+        f'<div class="shardbook-table{kind}"><table>{groups}</table>'
+        f"{f'<p>{below}</p>' if below else ''}</div>"
     )
+
+
+def keep_end(text: str, width: int) -> str:
+    """Cut the start of a text."""
+    return f"…{text[1 - width :]}"
+
+
+def keep_both_ends(text: str, width: int) -> str:
+    """Cut the middle of a text."""
+    half = (width - 3) // 2
+    return f"{text[: width - 3 - half]}...{text[-half:]}"

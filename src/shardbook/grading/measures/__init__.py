@@ -1,0 +1,39 @@
+"""What can be compared of a call: each function takes what was seen."""
+
+from shardbook.grading.measures.placement import (
+    argument_layouts as argument_layouts,
+    copies as copies,
+    describe_shards as describe_shards,
+    guarded_copies as guarded_copies,
+    layouts as layouts,
+    shards as shards,
+)
+from shardbook.grading.measures.programs import (
+    argument_bytes as argument_bytes,
+    collectives as collectives,
+    counted as counted,
+    on_mesh as on_mesh,
+    program_bytes as program_bytes,
+    programs as programs,
+    sent as sent,
+)
+from shardbook.grading.measures.refusals import (
+    errors as errors,
+    refusal as refusal,
+)
+from shardbook.grading.measures.results import (
+    as_list as as_list,
+    entry as entry,
+    kind as kind,
+    paths as paths,
+    result as result,
+    types as types,
+)
+from shardbook.grading.measures.steps import (
+    step_arguments as step_arguments,
+    step_collectives as step_collectives,
+    step_compilations as step_compilations,
+    step_kept as step_kept,
+    step_results as step_results,
+    step_shards as step_shards,
+)

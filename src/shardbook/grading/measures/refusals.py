@@ -1,0 +1,61 @@
+"""How a call is refused: the error that it raises."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+
+from shardbook.grading.attempt import Crashed
+from shardbook.grading.cases import Seen
+from shardbook.grading.differences import show
+
+
+@contextmanager
+def errors() -> Iterator[list[BaseException]]:
+    """Take the error that a call raises for its answer."""
+    raised: list[BaseException] = []
+    try:
+        # jax 0.12.0 prints the place of some errors on its own. In a file,
+        # for an attempt can ask for what only a file has, such as a buffer.
+        with (
+            open(os.devnull, "w", encoding="utf-8") as nowhere,
+            redirect_stdout(nowhere),
+        ):
+            yield raised
+    except Crashed as crash:
+        if crash.error is None:
+            raise
+        raised.append(crash.error)
+
+
+def refusal(
+    *words: str,
+    kind: type[Exception] = ValueError,
+    never: Iterable[str] = (),
+) -> Callable[[Seen], str]:
+    """Give the function that describes how a call is refused.
+
+    Args:
+        *words: What the message must name.
+        kind: The class that the error must have.
+        never: What it must not name.
+
+    Returns:
+        A function of a call that was made under :func:`errors`.
+    """
+    none_of = tuple(never)
+
+    def describe(seen: Seen) -> str:
+        if not seen.noted:
+            return f"no error, but {show(seen.result)}"
+        (error,) = seen.noted
+        text = str(error)
+        right = isinstance(error, kind) and all(w in text for w in words)
+        if right and not any(w in text for w in none_of):
+            named = f" that names {', '.join(words)}" if words else ""
+            if none_of:
+                named += f", and not {', '.join(none_of)}"
+            article = "an" if kind.__name__[0] in "AEIO" else "a"
+            return f"{article} {kind.__name__}{named}"
+        return f"{type(error).__name__}: {error}"
+
+    return describe

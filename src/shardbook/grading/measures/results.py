@@ -1,0 +1,47 @@
+"""What a call returned: its values, and the tree that they are in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from shardbook.grading.cases import Seen, by_path
+from shardbook.grading.differences import leaves, type_of
+
+
+def result(seen: Seen) -> Any:
+    """Give what a call returned."""
+    return seen.result
+
+
+def kind(seen: Seen) -> str:
+    """Name the class of what a call returned."""
+    return type(seen.result).__name__
+
+
+def entry(index: int) -> Callable[[Seen], Any]:
+    """Give the function that gives one entry of a returned array."""
+
+    def give(seen: Seen) -> Any:
+        size = np.size(seen.result)
+        return seen.result[index] if size > index else seen.result
+
+    return give
+
+
+def types(seen: Seen) -> str:
+    """Describe the tree that a call returned: paths, dtypes and shapes."""
+    return "\n".join(
+        f"{path} {type_of(leaf)}".strip()
+        for path, leaf in leaves(seen.result).items()
+    )
+
+
+def paths(seen: Seen) -> list[str]:
+    """Name the arrays of what a call returned; one that is twice, once."""
+    return [*by_path(seen.result)]
+
+
+def as_list(seen: Seen) -> Any:
+    """Give what a call returned as numbers, in lists if it has axes."""
+    return np.asarray(seen.result).tolist()

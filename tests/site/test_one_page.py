@@ -1,0 +1,30 @@
+"""A page has one name for the commands that run it and that build it."""
+
+import pytest
+from one_page import page_of as built
+
+from shardbook_site.run_page import DOCS, page_of as run
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("who_holds", "problems/who_holds.md"),
+        ("problems/who_holds", "problems/who_holds.md"),
+        ("first_look", "first_look.md"),
+        ("errors", "guides/errors.md"),
+        ("guides/errors", "guides/errors.md"),
+        ("guides/errors.md", "guides/errors.md"),
+    ],
+)
+def test_a_page_is_found_by_its_name_and_its_path(
+    name: str, path: str
+) -> None:
+    """Both commands take either."""
+    assert built(name) == run(name) == DOCS / path
+
+
+def test_an_unknown_page() -> None:
+    """Both commands say what a page is called."""
+    with pytest.raises(SystemExit, match="There is no page 'eror'"):
+        built("eror")
