@@ -69,6 +69,19 @@ QUOTED = {
     "subgroup) sharding does not support UniqueIndexDomains": (
         "sharding does not support UniqueIndexDomains"
     ),
+    "INVALID_ARGUMENT: Disallowed host-to-device transfer: aval="
+    "ShapedArray(float32[16,8]), dst_sharding=": (
+        "Disallowed device-to-device transfer"
+    ),
+    "INVALID_ARGUMENT: Buffer passed to Execute() as argument 0 to replica "
+    "0 is on device cpu:2, but replica is assigned to device cpu:0.": (
+        "but replica is assigned to device"
+    ),
+    "[spmd] Involuntary full rematerialization. The compiler was not able "
+    "to go from sharding {maximal device=0} to {devices=[4,1]<=[4]} "
+    "without doing a full rematerialization of the tensor.": (
+        "Involuntary full rematerialization"
+    ),
 }
 
 
