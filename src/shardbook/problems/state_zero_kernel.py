@@ -57,9 +57,9 @@ def zero_if_kernel(
 
     Returns:
         An array of the same shape and dtype. If the leaf is committed, its
-        sharding is the same too, except under ``jax.jit``: there the
-        compiler chooses it, unless ``out_shardings`` or a constraint says
-        it.
+        sharding is the same too, except under ``jax.jit`` on Auto axes:
+        there the compiler chooses it, unless ``out_shardings`` or a
+        constraint says it.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [
