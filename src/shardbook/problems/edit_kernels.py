@@ -29,6 +29,9 @@ def edit_kernels(
             element computed from the same element alone. It is traced
             once for all arrays of one shape, dtype and sharding.
 
+    Returns:
+        None, because the model is changed in place.
+
     Raises:
         ValueError: If the pattern matches no path.
 
