@@ -112,7 +112,7 @@ LARGE = [
 ]
 EXAMPLE = LARGE[0]
 # One edit on each mesh: to see programs, all are compiled again.
-TALKING = [*CASES[:3], *LARGE]
+TALKING: list[Case | str] = [*CASES[:3], *LARGE]
 NO_MATCH = "edit_kernels(placed(mlp(8, 16, 8), mesh_of(1, 1)), '{}', abs)"
 NOTHING = "edit_kernels changes the model in place, and returns None"
 DTYPE = "an array has another dtype or shape"
