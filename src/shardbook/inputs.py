@@ -7,6 +7,7 @@ the line that imports these names.
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -42,10 +43,12 @@ __all__ = [
     "mlp_params",
     "momentum",
     "named",
+    "new_zeros",
     "normal",
     "numpy_batch",
     "numpy_examples",
     "optimizer_on",
+    "placed",
     "scaled_error",
     "squared_error",
     "too_large",
@@ -273,6 +276,36 @@ the whole path. Two have the same pattern, and a later one is longer.
 
 :meta hide-value:
 """
+
+
+def placed(
+    model: nnx.Module, mesh: Mesh, dtype: str = "float32"
+) -> nnx.Module:
+    """Return a model, laid out by :data:`RULES`, with floats of a dtype.
+
+    Args:
+        model: The model, which is changed: its Variables get new arrays.
+        mesh: Mesh with the axes ``"data"`` and ``"model"``.
+        dtype: The dtype of all floating-point arrays.
+
+    Returns:
+        The same model.
+    """
+    for keys, variable in nnx.to_flat_state(nnx.state(model)):
+        path = ".".join(map(str, keys))
+        spec = next(
+            spec for rule, spec in RULES if re.fullmatch(rule, path)
+        )
+        array = variable.get_value()
+        if jnp.issubdtype(array.dtype, jnp.floating):
+            array = array.astype(dtype)
+        variable.set_value(laid_out(array, spec, mesh))
+    return model
+
+
+def new_zeros(array: jax.Array) -> jax.Array:
+    """Return new float32 zeros, of which only the shape is the array's."""
+    return jnp.zeros(array.shape)
 
 
 def backwards(mesh: Mesh) -> Mesh:

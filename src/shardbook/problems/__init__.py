@@ -18,6 +18,7 @@ PARTS = {
     "Editing a model": (
         "split_merge_round_trip",
         "state_zero_kernel",
+        "edit_kernels",
     ),
     "Training": (
         "optimizer_like_params",
