@@ -263,13 +263,13 @@ def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
 def _noted(stack: ExitStack) -> list[Program] | MissingInternal:
     """Note each program that is compiled, if this jax shows them."""
     try:
-        return stack.enter_context(_compilations())
+        return stack.enter_context(compilations_noted())
     except MissingInternal as error:
         return error
 
 
 @contextmanager
-def _compilations() -> Iterator[list[Program]]:
+def compilations_noted() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 
