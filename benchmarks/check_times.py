@@ -43,8 +43,11 @@ for module, call in json.loads(sys.argv[2]):
 # Lists the calls that a check makes, each with the module it is made of.
 CALLS = """
 import json, sys
+from pathlib import Path
+
 from shardbook.grading import run
 from shardbook.grading.attempt import Attempt
+from shardbook.grading.job import Job
 
 calls = []
 make, note = Attempt.__call__, Attempt.name_call
@@ -68,8 +71,9 @@ def made(self, *arguments):
 Attempt.__call__, Attempt.name_call = made, noted
 name = sys.argv[1]
 path = f"attempts/{name}.py"
-verdict = run.grade(name, "file", path, name)
-assert verdict["status"] == "right", verdict
+found = run.grade(Job(name, name, Path(path)))
+verdict = found.passed if isinstance(found, Job) else found
+assert verdict.right, verdict
 print(json.dumps(calls))
 """
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shardbook.grading.job import Job
+
 TESTS = Path(__file__).parents[1]
 SOLUTIONS = TESTS.parent / "src/shardbook/problems"
 
@@ -138,23 +140,23 @@ def edited(text: str, edits: list[list[str]], attempt: str) -> str:
 
 
 def jobs(
-    attempts: Iterable[Attempt], folder: Path
-) -> list[tuple[str, str, str, str]]:
-    """Write attempts to files, and describe them to the grader.
+    attempts: Iterable[Attempt], folder: Path, devices: int = 8
+) -> list[Job]:
+    """Write attempts to files, and make the jobs that grade them.
 
     Args:
         attempts: The attempts.
         folder: An empty folder to write them to.
+        devices: How many devices to grade on.
 
     Returns:
-        For each attempt what
-        :func:`shardbook.grading.verdict.verdicts_of` takes; each is called
-        ``PROBLEM/ATTEMPT``.
+        A job for each attempt, which is called ``PROBLEM/ATTEMPT``.
     """
     found = []
     for attempt in attempts:
         path = folder / attempt.problem / f"{attempt.name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(attempt.text, "utf-8")
-        found.append((attempt.problem, "file", str(path), str(attempt)))
+        job = Job(attempt.problem, str(attempt), path, devices=devices)
+        found.append(job)
     return found

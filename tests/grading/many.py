@@ -5,17 +5,17 @@ the same verdict is tested in ``test_rehearsal.py``.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from coverage import Coverage
 
-from shardbook.grading import run
+from shardbook.grading.job import Job
+from shardbook.grading.verdict import Verdict
 
 
-def grade_all(calls: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Make each of these calls of ``grade``."""
-    verdicts = [run.grade(*call) for call in calls]
+def grade_all(jobs: Sequence[Job]) -> list[Verdict | Job]:
+    """Grade attempts, on one number of devices."""
+    found = [job() for job in jobs]
     # The process is killed before it would save this at its end.
     if coverage := Coverage.current():
         coverage.save()
-    return verdicts
+    return found

@@ -3,16 +3,21 @@
 import importlib
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
+from many import grade_all
 
-from shardbook.grading.jobs.sandbox import Sandbox
+from shardbook.grading.job import Job
+from shardbook.grading.jobs.sandbox import Limits, Sandbox, at_once
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
+# All attempts of a share, one after the other.
+PATIENT = Limits(seconds=1200)
 PAGES = Path(__file__).parents[2] / "docs/problems"
 
 
@@ -58,21 +63,29 @@ def verdicts(
         )
     ]
     devices = request.config.getoption("devices")
-    calls = [
-        (*job, devices)
-        for job in jobs(selected, tmp_path_factory.mktemp("attempts"))
-    ]
+    todo = jobs(selected, tmp_path_factory.mktemp("attempts"), devices)
+    found = []
+    with Sandbox() as sandbox:
+        while todo:
+            results = in_shares(sandbox, todo)
+            found += [each for each in results if isinstance(each, Verdict)]
+            todo = [each for each in results if isinstance(each, Job)]
+    return {verdict.source: verdict for verdict in found}
+
+
+def in_shares(sandbox: Sandbox, jobs: list[Job]) -> list[Verdict | Job]:
+    """Grade attempts in as many processes as there are cores."""
     cores = os.cpu_count() or 1
-    with Sandbox("many") as sandbox:
-        shares = [[calls[core::cores]] for core in range(cores)]
-        outcomes = list(sandbox.map("many:grade_all", shares, seconds=1200))
+    shares = [jobs[core::cores] for core in range(cores)]
+    outcomes = at_once(
+        lambda share: sandbox.call(partial(grade_all, share), PATIENT),
+        filter(None, shares),
+    )
+    found: list[Verdict | Job] = []
     for outcome in outcomes:
         assert outcome.ending == "returned", outcome
-    return {
-        verdict["source"]: Verdict(**verdict)
-        for outcome in outcomes
-        for verdict in outcome.value
-    }
+        found += outcome.value or []
+    return found
 
 
 def test_an_attempt_gets_its_verdict(
@@ -118,7 +131,10 @@ def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
     """A check sends readers to headings of the page, whatever is wrong."""
     rules = importlib.import_module(f"shardbook.checks.{name}")
     named = [
-        *((each.name, each.sections) for each in rules.CHECKS),
+        *(
+            (each.name, each.sections)
+            for each in (*rules.CHECKS, *getattr(rules, "ELSEWHERE", ()))
+        ),
         ("ERRORS", [section for _, section in rules.ERRORS]),
         ("DEPRECATED", [getattr(rules, "DEPRECATED", "Sources")]),
     ]

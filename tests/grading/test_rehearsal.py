@@ -1,5 +1,9 @@
 """A call that was rehearsed for ends as one that was not, but sooner."""
 
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +11,38 @@ import psutil
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 
-from shardbook.grading import run as grading
-from shardbook.grading.jobs.sandbox import Sandbox
+from shardbook.grading.job import Job, Rehearsal
+from shardbook.grading.jobs.sandbox import (
+    USUAL,
+    Call,
+    Limits,
+    Outcome,
+    Sandbox,
+    at_once,
+)
+from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
+
+PATIENT = Limits(seconds=120)
+
+
+def call(
+    sandbox: Sandbox, call: Call[Any], rehearsal: Call[Any]
+) -> Outcome[Any]:
+    """Make a call, with a rehearsal for the next one."""
+    with sandbox.start(call, USUAL, rehearsal) as running:
+        return running.outcome()
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Sets the umask."""
+
+    mask: int
+
+    def __call__(self) -> int:
+        """Return the one before."""
+        return os.umask(self.mask)
 
 
 def test_the_process_that_rehearsed_answers_a_later_call() -> None:
@@ -19,15 +52,14 @@ def test_the_process_that_rehearsed_answers_a_later_call() -> None:
     """
     with Sandbox() as sandbox:
 
-        def call(mask: int) -> Any:
-            rehearsal = ("os:umask", [mask])
-            return sandbox.call("os:umask", [0], rehearsal=rehearsal).value
+        def answer(rehearsal: Masks) -> Any:
+            return call(sandbox, partial(os.umask, 0), rehearsal).value
 
-        first = call(0o123)
+        first = answer(Masks(0o123))
         # A call that comes too soon is answered by a fresh process.
-        while (second := call(0o123)) == first:
+        while (second := answer(Masks(0o123))) == first:
             pass
-        other = call(0o111)
+        other = answer(Masks(0o111))
 
     assert second == 0o123
     assert other == first != second
@@ -35,17 +67,16 @@ def test_the_process_that_rehearsed_answers_a_later_call() -> None:
 
 @pytest.mark.parametrize(
     "rehearsal",
-    [("os:abort", []), ("time:sleep", [60])],
+    [os.abort, partial(time.sleep, 60)],
     ids=["died", "not ready"],
 )
 def test_a_call_does_not_need_its_rehearsal(
-    rehearsal: tuple[str, list[Any]],
+    rehearsal: Call[Any],
 ) -> None:
     """A process that died, or is not ready, is replaced by a fresh one."""
     with Sandbox() as sandbox:
         endings = {
-            sandbox.call("time:time", [], rehearsal=rehearsal).ending
-            for _ in range(20)
+            call(sandbox, time.time, rehearsal).ending for _ in range(20)
         }
 
     assert endings == {"returned"}
@@ -55,55 +86,44 @@ def test_a_call_does_not_need_its_rehearsal(
 def test_a_process_that_is_killed_as_it_waits(who: str) -> None:
     """A rehearsed process that was killed is no crash of the next call."""
     with Sandbox() as sandbox:
-
-        def call() -> Any:
-            rehearsal = ("os:getpid", [])
-            return sandbox.call("os:getpid", [], rehearsal=rehearsal)
-
-        first = call()
+        first = call(sandbox, os.getpid, os.getpid)
         assert sandbox._rehearsed is not None
         assert sandbox._rehearsed.poll(60)
         server = psutil.Process(sandbox._server().process.pid)
         (supervisor,) = (
             each for each in server.children() if each.children()
         )
-        (job,) = supervisor.children()
-        (job if who == "the process" else supervisor).kill()
-        psutil.wait_procs([job], timeout=60)
-        second = call()
+        (worker,) = supervisor.children()
+        (worker if who == "the process" else supervisor).kill()
+        psutil.wait_procs([worker], timeout=60)
+        second = call(sandbox, os.getpid, os.getpid)
 
     assert (first.ending, second.ending) == ("returned", "returned")
-    assert second.value not in (first.value, job.pid)
+    assert second.value not in (first.value, worker.pid)
 
 
 def test_what_a_rehearsal_prints() -> None:
     """The output of a call is its own."""
-    rehearsal = ("os:system", ["echo rehearsed"])
+    rehearsal = partial(os.system, "echo rehearsed")
     with Sandbox() as sandbox:
-
-        def call() -> Any:
-            order = ("builtins:str", ["now"])
-            return sandbox.call(*order, rehearsal=rehearsal)
-
-        outputs = {call().output for _ in range(20)}
+        outputs = {
+            call(sandbox, partial(str, "now"), rehearsal).output
+            for _ in range(20)
+        }
 
     assert outputs == {""}
 
 
-def test_an_error_of_who_waits() -> None:
-    """An error of the caller's own is passed on as it is."""
+@dataclass(frozen=True)
+class AfterRehearsal:
+    """Does in one process what a watch does."""
 
-    def wanted() -> bool:
-        raise PermissionError("of the caller")
+    job: Job
 
-    with Sandbox() as sandbox, pytest.raises(PermissionError):
-        sandbox.call("time:sleep", [60], wanted=wanted)
-
-
-def rehearse_and_grade(problem: str, *rest: Any) -> dict[str, Any]:
-    """Do in one process what a watch does."""
-    grading.rehearse(problem)
-    return grading.grade(problem, *rest)
+    def __call__(self) -> Verdict | Job:
+        """Rehearse, and grade."""
+        Rehearsal(self.job.problem, self.job.devices)()
+        return self.job()
 
 
 def test_verdicts_do_not_depend_on_it(tmp_path: Path) -> None:
@@ -114,17 +134,17 @@ def test_verdicts_do_not_depend_on_it(tmp_path: Path) -> None:
         text = (SOLUTIONS / f"{name}.py").read_text("utf-8")
         some.append(Attempt(name, "solution", "right", text))
     with Sandbox() as sandbox:
-        outcomes = sandbox.map(
-            f"{__name__}:rehearse_and_grade",
-            [(*job, 8) for job in jobs(some, tmp_path)],
-            seconds=120,
+        found = list(
+            at_once(
+                lambda job: sandbox.call(AfterRehearsal(job), PATIENT),
+                jobs(some, tmp_path),
+            )
         )
-        found = list(outcomes)
 
     assert len(found) == len(some) > 20
     for outcome, attempt in zip(found, some, strict=True):
         verdict = outcome.value
         assert verdict, (attempt, outcome)
-        check = f": {verdict['check']}" if verdict["check"] else ""
+        check = f": {verdict.check}" if verdict.check else ""
 
-        assert verdict["status"] + check == attempt.verdict, verdict
+        assert verdict.status + check == attempt.verdict, verdict

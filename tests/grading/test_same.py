@@ -25,6 +25,8 @@ from shardbook.grading.attempt import (
     pasteable,
 )
 from shardbook.grading.cases import Case, compiled, observe
+from shardbook.grading.job import Job
+from shardbook.grading.verdict import Verdict
 
 SCALE = 1.0
 
@@ -273,16 +275,19 @@ def test_a_check_that_could_not_run_is_never_right(
     )
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
-    right = run.grade("toy", "file", str(path), "toy.py")
+    job = Job("toy", "toy.py", path)
+    right = run.grade(job)
     run.solution.cache_clear()
     monkeypatch.delattr("jax._src.compiler.compile_or_get_cached")
 
-    verdict = run.grade("toy", "file", str(path), "toy.py")
+    verdict = run.grade(job)
 
-    assert right["status"] == "right"
-    assert verdict["status"] == "incomplete"
-    assert verdict["not_run"] == ("communication", "comparison")
-    assert "compile_or_get_cached" in verdict["why"]
+    assert isinstance(right, Verdict)
+    assert isinstance(verdict, Verdict)
+    assert right.right
+    assert verdict.status == "incomplete"
+    assert verdict.not_run == ("communication", "comparison")
+    assert "compile_or_get_cached" in verdict.why
 
 
 def halved(x: jax.Array) -> jax.Array:

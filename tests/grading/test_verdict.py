@@ -6,18 +6,21 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
 
 from shardbook import book
-from shardbook.grading import differences, run, same
-from shardbook.grading.jobs.sandbox import Sandbox
-from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.grading import differences, measures, run, same
+from shardbook.grading.cases import Seen
+from shardbook.grading.job import Job, verdicts_of
+from shardbook.grading.jobs.sandbox import Limits, Sandbox
+from shardbook.grading.verdict import Verdict
 from shardbook.reader import attempt_files
 
 NAME = "state_zero_kernel"
@@ -150,11 +153,12 @@ def test_how_an_attempt_ended(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit")
     path = tmp_path / "attempt.py"
     body = "import helper\n\n\ndef state_zero_kernel(*_):\n"
-    job = (NAME, "file", str(path), "mine")
+    job = Job(NAME, "mine", path)
+    briefly, small = Limits(seconds=3), Limits(megabytes=64)
     with Sandbox() as sandbox:
         path.write_text(f"{body}    while helper.wrong:\n        pass\n")
-        (slow,) = verdicts_of(sandbox, [job], seconds=3)
-        (large,) = verdicts_of(sandbox, [job], megabytes=64)
+        (slow,) = verdicts_of(sandbox, [replace(job, limits=briefly)])
+        (large,) = verdicts_of(sandbox, [replace(job, limits=small)])
         path.write_text(f"{body}    for n in range(99): print(n)\n")
         (talks,) = verdicts_of(sandbox, [job])
 
@@ -202,7 +206,7 @@ def test_a_syntax_error(
     (tmp_path / "broken.py").write_text("def f(:\n")
     path = tmp_path / "mine.py"
     path.write_text(text)
-    (verdict,) = verdicts_of(sandbox, [(NAME, "file", str(path), "mine")])
+    (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
     error, place, code, mark = shows.split("|")
     lines = f"{place}\n  {code}\n  {mark}"
 
@@ -220,7 +224,7 @@ def test_what_can_not_be_shown(tmp_path: Path, sandbox: Sandbox) -> None:
         "    print('\\x1b[2J')\n"
         "    raise ValueError('\\x1b[2J\\x9b \\ud800 \\t\\u00e9')\n"
     )
-    job = (NAME, "file", str(path), "\udce9\x1b.py")
+    job = Job(NAME, "\udce9\x1b.py", path)
     (verdict,) = verdicts_of(sandbox, [job])
     words = json.dumps(verdict.as_json(), ensure_ascii=False)
 
@@ -243,8 +247,7 @@ def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
         "    jax.config.update('jax_num_cpu_devices', 4)\n"
     )
     with Sandbox() as sandbox:
-        job = (NAME, "file", str(path), "mine")
-        (verdict,) = verdicts_of(sandbox, [job])
+        (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
 
     assert f": {words}" in verdict.why
     assert verdict.read == book.GUIDE + words
@@ -252,52 +255,92 @@ def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
     assert "shardbook open" not in repr(verdict)
 
 
+EXAMPLE = "state_zero_kernel(3, normal(2, 3), 4)"
+
+
 @pytest.fixture
-def graded(
+def grade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Verdict]:
-    """Grade the solution with the checks that a test gives."""
+) -> Callable[..., Verdict | Job]:
+    """Give what grades the solution by the checks of a test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "mine.py"
     path.write_text(attempt_files.solution(NAME))
+    job = Job(NAME, "mine", path, limits=Limits(seconds=3))
 
-    def grade(*checks: Any, **limits: float) -> Verdict:
-        module: Any = ModuleType("checks")
-        module.EXAMPLE, module.ERRORS, module.CHECKS = SMALL, (), checks
+    def run_checks(
+        *checks: same.Check, job: Job = job, **more: object
+    ) -> Verdict | Job:
+        module = ModuleType("checks")
+        vars(module).update(
+            EXAMPLE=EXAMPLE, ERRORS=(), CHECKS=checks, **more
+        )
         name = f"shardbook.checks.{NAME}"
         monkeypatch.setitem(sys.modules, name, module)
-        return Verdict(
-            **run.grade(NAME, "file", str(path), "mine", **limits)
-        )
+        return run.grade(job)
 
-    return grade
+    return run_checks
 
 
-def test_a_remark_is_no_refusal(graded: Callable[..., Verdict]) -> None:
+def differs(seen: Seen) -> str:
+    """Give what is never the same for an attempt and the solution."""
+    return seen.attempt.filename
+
+
+def test_a_remark_is_no_refusal(
+    grade: Callable[..., Verdict | Job],
+) -> None:
     """What a check called "remark" finds is said of a right attempt."""
-    verdict = graded(
-        same.remark(
-            SMALL, lambda seen: seen.attempt.filename, "so", read="S"
-        ),
-        same.values(SMALL, lambda seen: seen.result, "values"),
+    verdict = grade(
+        same.remark(EXAMPLE, differs, "so", read="S"),
+        same.values(EXAMPLE, measures.result, "values"),
     )
 
+    assert isinstance(verdict, Verdict)
     assert verdict.right, verdict
     assert [*verdict.remarks] == [("so", "S")]
     assert "\n  remark: so\n  read: S (shardbook" in repr(verdict)
 
 
 def test_a_limit_that_is_exceeded_outside_of_an_attempt(
-    graded: Callable[..., Verdict],
+    grade: Callable[..., Verdict | Job],
 ) -> None:
     """No line is named if it is the solution that runs as time is up."""
-    verdict = graded(
+    verdict = grade(
         same.values(
-            SMALL, lambda _: signal.raise_signal(signal.SIGXCPU), "values"
+            EXAMPLE, lambda _: signal.raise_signal(signal.SIGXCPU), "values"
         ),
         seconds=3,
     )
 
+    assert isinstance(verdict, Verdict)
     assert (verdict.status, verdict.check) == ("crashed", "values")
     assert verdict.why == "grading it used more than 3 s of CPU time"
+
+
+@pytest.mark.parametrize(
+    ("of", "status"), [(measures.result, "right"), (differs, "wrong")]
+)
+def test_checks_for_another_number_of_devices(
+    grade: Callable[..., Verdict | Job],
+    of: Callable[[Seen], object],
+    status: str,
+) -> None:
+    """An attempt that passes is graded by them in a job of its own."""
+    elsewhere = {
+        "ELSEWHERE": [same.placement(EXAMPLE, of, "fixed")],
+        # This process has started with as many.
+        "OTHER_DEVICES": jax.device_count(),
+    }
+    job = grade(**elsewhere)
+    assert isinstance(job, Job)
+    assert job.passed is not None
+    verdict = grade(job=job, **elsewhere)
+    refused = grade(same.values(EXAMPLE, differs, "no"), **elsewhere)
+
+    assert isinstance(verdict, Verdict)
+    assert job.passed.right
+    assert verdict.status == status
+    assert (verdict is job.passed) == (status == "right")
+    assert isinstance(refused, Verdict)

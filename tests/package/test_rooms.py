@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import shardbook
+
 SRC = Path(__file__).parents[2] / "src"
 # Each room with the rooms that it may import. None of them imports upward.
 ROOMS: dict[str, set[str]] = {
@@ -89,6 +91,19 @@ def test_no_room_imports_upward() -> None:
         if (room := room_of(name))
         and (below := room_of(other))
         and below not in {room, *ROOMS[room]}
+    ]
+
+    assert not upward
+
+
+def test_no_room_imports_from_the_package_itself() -> None:
+    """A public name is imported from its module, which is in a room."""
+    upward = [
+        f"{name} imports {other}"
+        for name, path in modules()
+        for other in imported(path)
+        if room_of(name)
+        and other in {f"shardbook.{each}" for each in shardbook.__all__}
     ]
 
     assert not upward

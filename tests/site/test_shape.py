@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shardbook import book
 from shardbook.problems import NAMES
 from shardbook_site.cells import CELL
 
@@ -153,6 +154,18 @@ def test_a_page_says_what_it_is(name: str, fact: str) -> None:
     assert re.fullmatch(FACTS[fact], facts.get(fact, "")), (
         f"docs/problems/{name}.md: write a line in the front matter, "
         f'"{fact}: ...", that matches {FACTS[fact]!r}'
+    )
+
+
+@pytest.mark.parametrize("at", range(len(NAMES)), ids=NAMES)
+def test_what_a_page_needs_comes_before_it(at: int) -> None:
+    """Who follows the map has read what a page builds on."""
+    needs = book.about(NAMES[at])["needs"].split(", ")
+    later = [page for page in needs if page in NAMES[at:]]
+
+    assert not later, (
+        f"docs/problems/{NAMES[at]}.md needs {later}, which come later in "
+        "PARTS in src/shardbook/problems/__init__.py"
     )
 
 

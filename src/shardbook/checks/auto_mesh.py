@@ -28,8 +28,8 @@ CHECKS = (
         rivals=[
             same.Rival(
                 lambda *_: str((AxisType.Explicit,) * 2),
-                "both axes must be Auto; jax.make_mesh makes Explicit axes "
-                "if it gets no types",
+                "both axes must be Auto, but jax.make_mesh makes "
+                "Explicit axes if it gets no types",
                 read="The types of the axes",
             )
         ],
@@ -42,13 +42,13 @@ CHECKS = (
     ),
     same.refusal(
         [f"auto_mesh{shape}" for shape in TOO_LARGE],
-        "there are fewer devices than are asked for: raise a ValueError",
+        "the mesh needs more devices than there are: raise a ValueError",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("axis_types", "The types of the axes"),
-    ("unexpected keyword argument 'axis_s", "The name of an argument"),
+    ("unexpected keyword argument 'axis_s", "The types of the axes"),
     ("before backends are init", "Devices that are asked for too late"),
     ("[Nn]umber of devices|cannot reshape", "On eight devices"),
 )

@@ -51,25 +51,23 @@ OTHERS = cases(
 )[-2:-1]
 CASES += OTHERS
 ALL = CASES + cases("adam(), sharded=True")[-2:-1]
-NO_LOSS = "the step does not return the loss, a float32 array without axes"
+NO_LOSS = "the step does not return the loss, a float32 scalar"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
-UPDATE = "this is not what the updates make of model and optimizer"
-IGNORED = (
-    "the fourth call does not use the model and the batch that it is given"
-)
+UPDATE = "the model or the optimizer is not as the updates leave it"
+IGNORED = "the fourth call does not use its own model and batch"
 BEFORE = same.Rival(
     lambda *of: by_path({"0": of[0], "1": of[1]}),
     "nothing was written to the model and the optimizer",
     read="The API",
 )
-DRIFT = "an array is laid out in another way"
+DRIFT = "an array has another sharding after a step"
 KEPT = (
-    "arrays of the model or the optimizer are still there after a step: "
+    "a step leaves old arrays of the model or the optimizer in memory: "
     "donate both"
 )
 AGAIN = "a later call was compiled again"
-TALK = "a step is one all-reduce"
+TALK = "a step needs one all-reduce and no more"
 SHOWN = "On eight devices"
 LOOP = "A step made in the loop"
 CHECKS = (
@@ -85,7 +83,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("been deleted", "An array that was donated"),
+    ("been deleted", "On eight devices"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
     ("rows: |types differ", "Problem"),

@@ -32,28 +32,28 @@ ADDED = same.Rival(
         loss, specs, mesh, rate * mesh.shape["data"]
     ),
     "the gradients of the devices are added, not averaged",
-    read="A gradient that is eight times too large",
+    read="Gradients that are added, not averaged",
 )
-WRONG = "these are not the parameters after a step, and the loss before"
-LAYOUT = "the parameters are not laid out by specs, or the loss by P()"
+WRONG = "these are not the parameters after a step and the loss before"
+LAYOUT = "the parameters are not sharded by specs, or the loss by P()"
 LATER = (
     "a step that is called again gives other parameters, or another loss, "
     "than its arguments and the rate make"
 )
 NOWHERE = "no program runs on the mesh: the host or one device does it all"
-KEPT = "the old parameters are still there after a step: donate them"
-WHOLE = "a program takes more than twice the shards of a device"
+KEPT = "the old parameters stay in memory after a step: donate them"
+WHOLE = "a program takes more than twice the bytes of a device's shards"
 COMPILED = "a later call was compiled again: compile the step once, outside"
 BYTES = "Bytes that a device sends"
 # What a device sends, by kind, and what is right.
 TALK = (
     (
         "reduce-scatter",
-        "the gradients of shards take reduce-scatters; under jit alone, "
+        "the gradients of shards need reduce-scatters; under jit alone, "
         "XLA for CPUs makes none",
         "The same under `jit`",
     ),
-    ("all-gather", "each sharded array takes one all-gather", BYTES),
+    ("all-gather", "each sharded array needs one all-gather", BYTES),
     (
         "(?!reduce-scatter|all-gather)",
         "only the loss and the gradients of unsharded arrays are "
@@ -83,7 +83,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("divi(sible|de)", "A size that the mesh does not divide"),
+    ("divi(sible|de)", "Problem"),
     ("replicat|vma", "The API"),
     ("pytree|types differ", "Problem"),
     ("dot_general|contract|broadcast|shape", "The API"),

@@ -38,19 +38,19 @@ TWICE = same.Rival(
     lambda params, x, mesh: (
         mlp(params, x) + (mesh.shape["model"] - 1) * params["down"]["bias"]
     ),
-    'the bias of "down" was added once on each device of "model"',
-    read="A bias in each term",
+    'each device along "model" added the bias of "down", not just one',
+    read="A `psum` that is misplaced or missing",
 )
 WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
-LAYOUT = 'the output is not laid out as P("data")'
-NOWHERE = "no program runs on the mesh: lay out params and x, then multiply"
+LAYOUT = 'the output is not sharded as P("data")'
+NOWHERE = "no program runs on the mesh: place params and x on it first"
 LARGE = (
-    'a device takes more than its part: shard the batch over "data", both '
+    'a device gets more than its part: shard the batch over "data", both '
     'kernels and the bias of "up" over "model"'
 )
-CONSTANT = "arrays are constants of a program: pass them as arguments"
-HIDDEN = "an output of a NaN is not NaN"
-TALK = 'one all-reduce over "model" is all that the MLP needs'
+CONSTANT = "a program holds arrays as constants: pass them as arguments"
+HIDDEN = "a NaN in x does not reach the output"
+TALK = 'the MLP needs one all-reduce over "model" and nothing else'
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[TWICE]),
@@ -71,10 +71,10 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("divi(sible|de)", "A size that the mesh does not divide"),
-    ("varying|replicat|vma", "A `psum` that is forgotten"),
-    ("device_put inside jit", "`device_put` inside `jit`"),
-    ("passed to jit does not match", "Arrays that are committed"),
-    ("output sharding|out_sharding", "A mesh of Explicit axes"),
+    ("divi(sible|de)", "Problem"),
+    ("varying|replicat|vma", "A `psum` that is misplaced or missing"),
+    ("device_put inside jit", "The API"),
+    ("passed to jit does not match", "The API"),
+    ("output sharding|out_sharding", "Problem"),
     ("only valid for values of rank", "The API"),
 )

@@ -116,10 +116,10 @@ CHECKS = (
 ERRORS = (
     ("'Partitioned' object", "A box used as an array"),
     ("IndivisibleError|'unfreeze'", "The API"),
-    ("is not found in mesh", "A name that is not a mesh axis"),
-    ("set a mesh|requires a non-empty mesh", "Specs without a mesh"),
-    ("auto mesh context or metadata", "The same names in NNX"),
-    ("acts as an assert", "A mesh with Explicit axes"),
-    ("must be a `NamedSharding`", "Parameters that are not on the mesh"),
+    ("is not found in mesh", "Names that don't fit the array"),
+    ("set a mesh|requires a non-empty mesh", "The API"),
+    ("auto mesh context or metadata", "Problem"),
+    ("acts as an assert", "On eight devices"),
+    ("must be a `NamedSharding`", "On eight devices"),
     ("seed must be an integer|integer type|int32", "Problem"),
 )

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import jax
 
-from shardbook import layout
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
+from shardbook.tools.layout import layout
 
 BATCH = "[numpy_batch(16, 4), numpy_batch(32, 2, 3, seed=1)]"
 CASES = on_meshes(f"place_batch({BATCH}, {{mesh}})")
@@ -25,7 +25,7 @@ CHECKS = (
     same.placement(
         CASES,
         measures.layouts,
-        'an array is not laid out as P("data")',
+        'an array is not sharded as P("data")',
         read="The API",
     ),
     same.placement(
@@ -37,13 +37,13 @@ CHECKS = (
     same.placement(
         replace(CASES[0], given=COPIES),
         measures.copies,
-        "the batch is put on a device first, and copied from there",
+        "the batch goes to one device first, and is copied from there",
         read="An array of JAX first",
         under=measures.guarded_copies,
     ),
     same.refusal(
         f"place_batch({ODD}, mesh_of({COUNT}, 1))",
-        'a batch that "data" does not divide must be a ValueError',
+        '"data" does not divide the size of the batch: raise a ValueError',
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -124,6 +124,6 @@ ERRORS = (
     ("GraphState|not callable|unpack|'rngs'|'params'", "The API"),
     ("rng value|integer type|concrete value|contracting", "Problem"),
     ("number of leaves", "A state of another model"),
-    ("[Hh]ashable", "A list or a lambda in the graphdef"),
+    ("[Hh]ashable", "The API"),
     ("deleted", "Donating a model that has a clone"),
 )

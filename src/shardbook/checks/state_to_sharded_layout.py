@@ -158,10 +158,9 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("evenly divide", "A size that the mesh does not divide"),
+    ("evenly divide", "Problem"),
     ("many leaves for PyTreeDef", "Not always two leaves"),
     ("has no attribute '(tree_map|ndim)'", "The API"),
-    ("set a mesh|non-empty mesh|in mesh:", "A spec without a mesh"),
-    ("mesh context or metadata", "Annotated Variables"),
+    ("set a mesh|non-empty mesh|in mesh:", "The API"),
     ("Invalid rng value|interpreted as an integer", "Problem"),
 )

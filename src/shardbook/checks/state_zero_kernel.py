@@ -145,10 +145,10 @@ CHECKS = (
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("missing 1 required positional", "The API"),
-    ("'NoneType'", "A branch that forgets to return"),
-    ("Key' object has no attribute|Key found", "Keys of other kinds"),
+    ("'NoneType'", "The API"),
+    ("Key' object has no attribute|Key found", "The API"),
     ("incompatible devices|broadcast", WRITES),
-    ("'Array(Impl)?' obj|tuple index", "An array instead of a Variable"),
+    ("'Array(Impl)?' obj|tuple index", "Problem"),
     ("rng value|Shapes must be 1D|as an integer", "Problem"),
     ("State|tuple|no attribute|were given|exhaustive|types at", "The API"),
 )

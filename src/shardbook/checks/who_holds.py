@@ -28,18 +28,18 @@ CHECKS = (
     same.values(
         [*PLACED, ALONE],
         measures.as_list,
-        "these are not the ids of its devices, in ascending order",
+        "these are not the ids of the holders, in ascending order",
         read="Slices of devices",
     ),
     same.communication(
         PLACED,
         measures.programs,
-        "it computes something, and the sharding is enough",
+        "it computes with JAX, but the sharding is enough",
         read="On eight devices",
     ),
     same.refusal(
         [*OUTSIDE, *on_meshes(SHARDED)],
-        "a position is outside of its axis: raise an IndexError",
+        "a position is out of bounds: raise an IndexError",
         read="An index that is outside",
         kind=IndexError,
     ),

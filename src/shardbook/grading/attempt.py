@@ -1,24 +1,20 @@
 """Load a reader's attempt and call it, and report its errors."""
 
 import ast
-import base64
 import contextlib
 import inspect
 import os
 import pickle
-import stat
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import flax.linen
-import flax.nnx
 import jax
 
 from shardbook import inputs
@@ -26,19 +22,6 @@ from shardbook import inputs
 LARGEST_FILE = 2**20
 # How many columns of a line with a syntax error are shown.
 SHOWN = 60
-# What an attempt must leave as it is: these modules, and their classes.
-MODULES = (
-    flax.linen,
-    flax.nnx,
-    jax,
-    jax.lax,
-    jax.nn,
-    jax.numpy,
-    jax.random,
-    jax.sharding,
-    jax.tree,
-    jax.tree_util,
-)
 
 
 @dataclass(eq=False)
@@ -87,8 +70,6 @@ class Attempt:
         arguments: The positional arguments of that call.
         deprecations: The deprecation warnings of all calls.
         settings: What it has set in jax, in force while its code runs.
-        load: Gives the attempt as it is where nothing of it ran before.
-        devices: What jax had for devices as it was loaded.
         seen: What came of its calls, to be made once.
     """
 
@@ -101,8 +82,6 @@ class Attempt:
     arguments: list[Any] = field(default_factory=list)
     deprecations: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
-    load: Callable[[], "Attempt"] | None = None
-    devices: list[jax.Device] = field(default_factory=jax.devices)
     seen: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(
@@ -128,15 +107,8 @@ class Attempt:
         Raises:
             Crashed: If the attempt raises.
             NotWritten: If it raises NotImplementedError.
-            Wrong: If it changed jax or flax.
         """
         self.name_call(call, given)
-        if self.load and self.devices != jax.devices():
-            # It may have asked for them as it was loaded.
-            fresh = self.load()
-            fresh.find()
-            self.function, self.module = fresh.function, fresh.module
-            self.settings, self.devices = fresh.settings, fresh.devices
         # Made first, so that nothing but the attempt is watched.
         calls = arguments(call)
         self.arguments, _ = calls[0]
@@ -272,7 +244,6 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
 
     Deprecation warnings are noted if it is jax or flax that warns.
     """
-    before = _public()
     warn = warnings.warn
 
     def note(
@@ -306,36 +277,6 @@ def guarded(filename: str, deprecations: list[str]) -> Iterator[None]:
         raise Crashed(_words(error, filename), error) from None
     finally:
         warnings.warn = warn
-    for (owner, old), (_, new) in zip(before, _public(), strict=True):
-        for name, value in old.items() if old != new else ():
-            # Flax writes this anew for each subclass of a Linen module.
-            if (
-                name != "__dataclass_fields__"
-                and new.get(name) is not value
-            ):
-                where = f"{owner.__name__}.{name}"
-                raise Wrong(
-                    f"it replaced {where}, which is not its own",
-                    got=f"another {where}",
-                    expected=f"{where} as it was",
-                    read="Problem",
-                )
-
-
-def _public() -> list[tuple[Any, dict[str, Any]]]:
-    """List what the modules and classes hold that are not the attempt's."""
-    return [(owner, dict(vars(owner))) for owner in _owners()]
-
-
-@cache
-def _owners() -> list[Any]:
-    classes = {
-        value
-        for module in MODULES
-        for value in vars(module).values()
-        if isinstance(value, type)
-    }
-    return [*MODULES, *classes]
 
 
 def line_of(error: BaseException, filename: str) -> int | None:
@@ -384,10 +325,6 @@ def load_file(problem: str, path: str) -> Attempt:
     # From now on, jax refuses to change their number.
     jax.devices()
     try:
-        # Opening a pipe would wait for someone to write to it.
-        mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise OSError(0, "it is not a regular file")
         with open(path, "rb") as file:
             source = file.read(LARGEST_FILE + 1)
     except OSError as error:
@@ -398,8 +335,7 @@ def load_file(problem: str, path: str) -> Attempt:
     module.__file__ = path
     # jax notes which file a call is in, and takes no name but text.
     name = path.encode("utf-8", "replace").decode("utf-8")
-    load = partial(load_file, problem, path)
-    attempt = Attempt(problem, None, name, module.__dict__, load=load)
+    attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
     with attempt.running():
         try:
@@ -410,12 +346,13 @@ def load_file(problem: str, path: str) -> Attempt:
     return attempt
 
 
-def load_pickle(problem: str, data: str) -> Attempt:
+def load_pickle(problem: str, data: bytes) -> Attempt:
     """Take over a notebook's function, and what its decorators wrap."""
-    load = partial(load_pickle, problem, data)
-    attempt = Attempt(problem, None, "", {}, load=load)
+    # From now on, jax refuses to change their number.
+    jax.devices()
+    attempt = Attempt(problem, None, "", {})
     with attempt.running():
-        function, plain = pickle.loads(base64.b64decode(data))
+        function, plain = pickle.loads(data)
     attempt.function = function
     attempt.filename = plain.__code__.co_filename
     attempt.module = plain.__globals__

@@ -1,6 +1,5 @@
 """Make the calls that a check asks for, each once."""
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -13,14 +12,12 @@ from functools import cache, wraps
 from typing import Any, TypeVar
 
 import jax
-from jax.extend.backend import clear_backends
 
-from shardbook import program
 from shardbook.grading import spies
 from shardbook.grading._jax_internals import MissingInternal, compilations
 from shardbook.grading.attempt import Attempt, Wrong, arguments
 from shardbook.tools.leaves import named_leaves
-from shardbook.tools.program import Program
+from shardbook.tools.program import Program, program
 
 T = TypeVar("T")
 
@@ -43,7 +40,6 @@ class Case:
             its first argument in the next call.
         values: Whether to note what the attempt's variables hold.
         programs: Whether to note the programs that the call compiles.
-        devices: How many devices there are, if not those of all cases.
     """
 
     call: str
@@ -54,7 +50,6 @@ class Case:
     carry: bool = False
     values: bool = False
     programs: bool = False
-    devices: int = 0
 
     @property
     def code(self) -> str:
@@ -110,27 +105,6 @@ class Repeated:
     arguments: dict[str, Any]
     kept: list[str]
     programs: list[list[Program]] | MissingInternal
-
-
-@contextmanager
-def machine(devices: int) -> Iterator[None]:
-    """Have another number of devices for a while; with 0 the same."""
-
-    def restart(count: int) -> None:
-        clear_backends()
-        jax.clear_caches()
-        # The threads of the old devices end when nothing refers to them.
-        gc.collect()
-        jax.config.update("jax_num_cpu_devices", count)
-
-    before = jax.device_count()
-    if devices:
-        restart(devices)
-    try:
-        yield
-    finally:
-        if devices:
-            restart(before)
 
 
 def once(

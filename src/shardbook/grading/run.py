@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ from shardbook.grading.attempt import (
     solution,
 )
 from shardbook.grading.cases import Case, compiled
+from shardbook.grading.job import Job
 from shardbook.grading.jobs.environment import forget_programs
 from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
@@ -47,48 +49,54 @@ def rehearse(problem: str, devices: int = 8) -> None:
     checks = _checks(problem, devices)
     # First, for it clears the caches.
     compiled(solution(problem), Case(checks.EXAMPLE, programs=True))
-    # From the last, which may be for another number of devices.
-    for check in reversed(checks.CHECKS):
+    for check in checks.CHECKS:
         check.run(solution(problem))
 
 
-def grade(
-    problem: str,
-    kind: str,
-    source: str,
-    name: str,
-    devices: int = 8,
-    seconds: float = 0.0,
-) -> dict[str, Any]:
+def grade(job: Job) -> Verdict | Job:
     """Grade an attempt; this process is its own, and ends with it.
 
     Args:
-        problem: The name of the problem.
-        kind: ``"file"``, or ``"pickle"`` for a function.
-        source: The path of the file, or the pickled function in base 64.
-        name: What to call it in the verdict.
-        devices: How many devices to grade it on, 2 or more.
-        seconds: The limit that the supervisor sets, to be named.
+        job: The attempt, and what it is graded with.
 
     Returns:
-        The verdict, as :meth:`shardbook.Verdict.as_json` gives it.
+        The verdict, or the job for the other number of devices that the
+        checks of the problem ask for.
     """
-    checks = _checks(problem, devices)
+    checks = _checks(job.problem, job.devices)
+    verdict = Verdict(job.problem, job.source, **_found(job, checks))
+    if passed := job.passed:
+        agree = verdict.status in ("right", passed.status)
+        return passed if agree else verdict
+    fits = verdict.status in ("right", "incomplete")
+    if fits and hasattr(checks, "ELSEWHERE"):
+        return replace(job, devices=checks.OTHER_DEVICES, passed=verdict)
+    return verdict
+
+
+def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
+    """Run the checks, and give what a verdict says of the attempt."""
     attempt, step = None, "callable"
+    filename = str(job.file or "")
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
     found: dict[str, Any] = {"status": "right"}
-    if kind == "file":
+    if job.file:
         # What is beside the attempt can be imported. It is last on the
         # path, so that a file called json.py is in no one's way.
-        sys.path.append(os.path.dirname(source))
+        sys.path.append(os.path.dirname(filename))
         sys.dont_write_bytecode = True
     try:
-        with _limits(seconds), replaced(warnings, "warn", _warn):
-            load = load_file if kind == "file" else load_pickle
-            attempt = load(problem, source)
+        with (
+            _limits(job.limits.seconds),
+            replaced(warnings, "warn", _warn),
+        ):
+            if job.file:
+                attempt = load_file(job.problem, filename)
+            else:
+                attempt = load_pickle(job.problem, job.pickled)
             attempt.find()
-            for check in checks.CHECKS:
+            for check in checks.ELSEWHERE if job.passed else checks.CHECKS:
                 step = check.name
                 try:
                     check.run(attempt)
@@ -100,12 +108,15 @@ def grade(
                     remarks.append((str(error), getattr(error, "read", "")))
             step = "deprecated"
             _require_nothing_deprecated(attempt, checks)
-            step = "comparison"
-            try:
-                found["compared"], slow = _compare(attempt, checks.EXAMPLE)
-                found["remarks"] = (*remarks, *slow)
-            except MissingInternal as error:
-                missing[step] = str(error)
+            if not job.passed:
+                step = "comparison"
+                try:
+                    found["compared"], slow = _compare(
+                        attempt, checks.EXAMPLE
+                    )
+                    found["remarks"] = (*remarks, *slow)
+                except MissingInternal as error:
+                    missing[step] = str(error)
         if missing:
             words = [
                 f"{n} did not run: {why}" for n, why in missing.items()
@@ -120,7 +131,7 @@ def grade(
         found = {"status": "not written", "why": why}
     except TimeIsUp as error:
         # As it is loaded, there is no attempt to ask.
-        line = line_of(error, attempt.filename if attempt else source)
+        line = line_of(error, attempt.filename if attempt else filename)
         why = (
             f"it {error}\n(line {line})" if line else f"grading it {error}"
         )
@@ -129,7 +140,7 @@ def grade(
         found = {"check": step, **_failure(error, checks)}
     if attempt and "check" in found:
         found |= {"call": attempt.call, "given": attempt.given}
-    return Verdict(problem, name, **found).as_json()
+    return found
 
 
 def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:

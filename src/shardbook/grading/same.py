@@ -13,7 +13,7 @@ from typing import Any
 
 from shardbook.grading import measures
 from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
-from shardbook.grading.cases import Case, Seen, machine, observe
+from shardbook.grading.cases import Case, Seen, observe
 from shardbook.grading.differences import difference, is_close as is_close
 
 
@@ -114,9 +114,8 @@ def declare(
 
     def run(attempt: Attempt) -> None:
         for case in calls:
-            with machine(case.devices):
-                found = of(observe(attempt, case))
-                wanted = of(observe(solution(attempt.problem), case))
+            found = of(observe(attempt, case))
+            wanted = of(observe(solution(attempt.problem), case))
             if agree(found, wanted):
                 continue
             reason, section = why, read

@@ -1,23 +1,23 @@
-"""Make a mesh whose axes leave the layout of results to the compiler."""
+"""Make a mesh whose axes leave the sharding of results to the compiler."""
 
 import jax
 from jax.sharding import AxisType, Mesh
 
 
 def auto_mesh(data: int, model: int) -> Mesh:
-    """Return a mesh of Auto axes ``"data"`` and ``"model"``.
+    """Return a ``data`` by ``model`` mesh with Auto axes.
 
     Args:
-        data: Devices along ``"data"``, at least 1.
-        model: Devices along ``"model"``, at least 1.
+        data: Number of devices along the axis ``"data"``, at least 1.
+        model: Number of devices along the axis ``"model"``, at least 1.
 
     Returns:
         A mesh of the first ``data * model`` devices of ``jax.devices()``.
-        On CPU they stand in that order, row by row; on other devices
+        On CPU the devices are in that order, row by row; on a TPU,
         ``jax.make_mesh`` may order them by how they are connected.
 
     Raises:
-        ValueError: From jax, if there are fewer devices.
+        ValueError: From JAX, if there are fewer devices.
 
     Example:
         ``auto_mesh(2, 4).axis_types`` is

@@ -1,4 +1,4 @@
-"""Train a replicated model on batches that are sharded."""
+"""Train a replicated model on sharded batches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,27 +19,28 @@ def mean_squared_error(model: Any, batch: Batch) -> jax.Array:
 def data_parallel_step(
     model: nnx.Module, optimizer: nnx.Optimizer[nnx.Module], mesh: Mesh
 ) -> Callable[[Any, Any, Batch], jax.Array]:
-    """Return a training step that shards its batch over ``"data"``.
+    """Return ``step(model, optimizer, batch)``, whose loss is float32 [].
 
-    Each device computes the gradient for its rows. For an MLP, the
-    gradients and the losses are all-reduced: the bytes of the parameters,
-    and 4 more.
+    Each device computes the gradient for its rows of the batch. For an
+    MLP with a replicated optimizer, one all-reduce adds the gradients and
+    the losses: the bytes of the parameters, plus 4.
 
     Args:
-        model: A model that is replicated over ``mesh``.
-        optimizer: An optimizer for it, laid out on ``mesh`` in any way.
-        mesh: Mesh with Auto axes, one of them ``"data"``.
+        model: A model whose arrays are replicated over ``mesh``.
+        optimizer: An optimizer for the model, on ``mesh`` with any
+            shardings.
+        mesh: Mesh with Auto axes, including ``"data"``.
 
     Returns:
-        ``step(model, optimizer, batch)``, which updates and donates both,
-        leaves their arrays laid out as here, and returns the loss before
-        the update, float32. ``batch`` has ``"x"``, float32 ``(rows,
-        in_dim)``, and ``"y"``, float32 ``(rows, out_dim)``, of NumPy or
-        laid out as ``P("data")``.
+        A function that updates and donates ``model`` and ``optimizer``,
+        keeps the shardings that their arrays have here, and returns the
+        loss before the update, a float32 scalar. ``batch`` has ``"x"``,
+        float32 ``(rows, in_dim)``, and ``"y"``, float32
+        ``(rows, out_dim)``, as NumPy arrays or sharded as ``P("data")``.
 
     Raises:
-        ValueError: From jax, in a step whose rows ``"data"`` does not
-            divide.
+        ValueError: From jax, in a step, if the size of ``"data"`` does
+            not divide ``rows``.
 
     Example:
         ``step = data_parallel_step(model, optimizer, mesh)``, and then
@@ -56,7 +57,7 @@ def data_parallel_step(
         state = nnx.state(node)
         return nnx.StateSharding(jax.tree.map(lambda a: a.sharding, state))
 
-    # The shardings of an argument hold for what it is updated to as well.
+    # nnx.jit applies the shardings of an argument to its update too.
     @nnx.jit(
         in_shardings=(kept(model), kept(optimizer), rows),
         donate_argnums=(0, 1),

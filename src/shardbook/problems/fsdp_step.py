@@ -1,4 +1,4 @@
-"""Train with parameters that are sharded over the devices of a batch."""
+"""Train with parameters that are sharded over the batch's devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,28 +10,29 @@ from jax.sharding import Mesh, PartitionSpec as P
 def fsdp_step(
     loss: Callable[..., Any], specs: Any, mesh: Mesh, rate: float
 ) -> Callable[..., tuple[Any, jax.Array]]:
-    """Return a step of gradient descent on sharded parameters.
+    """Return ``step(params, batch)``, which gives new params and the loss.
 
-    A device gathers the parameters, and gets the gradient of its shard. Of
-    ``n`` devices along ``"data"``, each sends ``2 * (n - 1) / n`` times
-    the bytes of the parameters and the loss.
+    Each device gathers the parameters and gets the gradient of its own
+    shards. Over ``n`` devices along ``"data"``, a device sends
+    ``2 * (n - 1) / n`` times the bytes of the parameters and the loss.
 
     Args:
         loss: ``loss(params, batch)``: a mean over examples, float32.
-        specs: A spec for each array of the parameters: ``"data"`` for one
-            axis or for none, ``None`` for the others.
+        specs: A spec for each array of the parameters: ``"data"`` for at
+            most one dimension, ``None`` for the others.
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
-        rate: How much of the gradient to subtract.
+        rate: The learning rate, a factor of the gradient.
 
     Returns:
-        ``step(params, batch)``, which returns the new parameters, and the
-        loss of the old ones on the whole batch: a float32 scalar, ``P()``.
-        ``params``, donated, are float32 arrays laid out by ``specs``, and
-        so are the new ones. ``batch`` is a tree of arrays with examples
-        along the first axis, laid out as ``P("data")``.
+        A function of ``params``, which are donated: float32 arrays,
+        sharded by ``specs``; and of ``batch``, a tree of arrays with
+        examples along the first dimension, sharded as ``P("data")``. It
+        returns the new parameters, sharded by ``specs``, and the loss of
+        the old parameters on the global batch: a float32 scalar, ``P()``.
 
     Raises:
-        ValueError: In the step, if ``"data"`` does not divide an axis.
+        ValueError: From jax, in the step, if the size of ``"data"`` does
+            not divide a dimension that it shards.
 
     Example:
         ``params, value = fsdp_step(loss, specs, mesh, 0.1)(params, batch)``

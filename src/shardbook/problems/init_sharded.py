@@ -1,4 +1,4 @@
-"""Make a model whose arrays are sharded from the start."""
+"""Initialize a model whose arrays are sharded from the start."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,17 +14,17 @@ def init_sharded(
     mesh: Mesh,
     rules: Sequence[tuple[str, P]],
 ) -> nnx.Module:
-    """Return the model that ``build`` makes, laid out by rules.
+    """Return the model that ``build`` makes, sharded by rules.
 
     One program makes all arrays. With initializers that draw each number
-    by itself, a device needs memory for its own shards alone: the bytes of
-    results and temporaries are about those of the whole model, divided by
-    the number of devices that share it.
+    by itself, a device needs memory for its shards alone: the bytes of
+    results and temporaries are about what the whole model needs, divided
+    by the number of devices that share the model.
 
     Args:
-        build: Makes the model. It is traced, twice: it sees no numbers.
-            If it annotates Variables with mesh axes, set the mesh around
-            the call.
+        build: Makes the model. It is traced twice, so it sees no values.
+            If ``build`` annotates Variables with mesh axes, set the mesh
+            around the call.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path, such as

@@ -1,4 +1,4 @@
-"""Run an MLP of two layers over a mesh, with a single all-reduce."""
+"""Run a two-layer MLP on a mesh with a single all-reduce."""
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -7,14 +7,13 @@ Params = dict[str, dict[str, jax.Array]]
 
 
 def megatron_mlp(params: Params, x: jax.Array, mesh: Mesh) -> jax.Array:
-    """Return ``gelu(x @ up + b) @ down + b``, computed on a whole mesh.
+    """Return ``gelu(x @ up + b) @ down + b``, ``(batch, out_dim)``.
 
-    The kernel of ``"up"`` is sharded by columns over the mesh axis
-    ``"model"``, its bias with it, and the kernel of ``"down"`` by rows.
-    Each device computes one term of a sum,
-    ``4 * batch / data * out_dim`` bytes, and one all-reduce adds the terms
-    over ``"model"``. In a ring, a device sends ``2 * (model - 1) / model``
-    times these bytes.
+    The hidden units are sharded over the mesh axis ``"model"``: they are
+    the columns of ``up`` and the rows of ``down``. Each device therefore
+    computes one term of a sum, ``4 * batch / data * out_dim`` bytes, and
+    one all-reduce over ``"model"`` adds the terms. In a ring, a device
+    sends ``2 * (model - 1) / model`` times these bytes.
 
     Args:
         params: For each of ``"up"`` and ``"down"`` a ``"kernel"``,
@@ -22,7 +21,7 @@ def megatron_mlp(params: Params, x: jax.Array, mesh: Mesh) -> jax.Array:
             ``"bias"``, ``(hidden,)`` and ``(out_dim,)``; float32, on any
             device. Each device of the mesh gets
             ``4 * (hidden * (in_dim + 1 + out_dim) / model + out_dim)``
-            bytes of them.
+            bytes of these arrays.
         x: Input, float32 ``(batch, in_dim)``, on any device.
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
 
@@ -31,8 +30,9 @@ def megatron_mlp(params: Params, x: jax.Array, mesh: Mesh) -> jax.Array:
         ``gelu`` is the tanh approximation, the default of ``jax.nn.gelu``.
 
     Raises:
-        ValueError: From jax, if ``"model"`` does not divide ``hidden``, or
-            ``"data"`` does not divide ``batch``.
+        ValueError: From jax, if the size of ``"model"`` does not divide
+            ``hidden``, or the size of ``"data"`` does not divide
+            ``batch``.
 
     Example:
         ``megatron_mlp(params, x, mesh).sharding.spec`` is ``P("data")``.
@@ -59,7 +59,7 @@ def megatron_mlp(params: Params, x: jax.Array, mesh: Mesh) -> jax.Array:
 
 
 def mlp(params: Params, x: jax.Array) -> jax.Array:
-    """Return the output of the two layers; no line of it names a mesh."""
+    """Return the output of the two layers, without naming a mesh."""
     up, down = params["up"], params["down"]
     hidden = jax.nn.gelu(x @ up["kernel"] + up["bias"])
     return hidden @ down["kernel"] + down["bias"]

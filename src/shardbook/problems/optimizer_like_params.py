@@ -1,4 +1,4 @@
-"""Make an optimizer whose state is laid out as the parameters are."""
+"""Make an optimizer whose state is sharded like the parameters."""
 
 from typing import Any
 
@@ -10,20 +10,21 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 def optimizer_like_params(
     model: nnx.Module, tx: Any, mesh: Mesh
 ) -> nnx.Optimizer[nnx.Module]:
-    """Return an optimizer that has each moment where its parameter is.
+    """Return an ``nnx.Optimizer`` whose moments are where the params are.
 
-    By default, Adam takes on each device twice the bytes of the
-    parameters, and 8 more: the two counts, which are replicated.
+    With Adam's defaults, each device holds twice its bytes of the
+    parameters, plus 8 bytes for two replicated counters.
 
     Args:
-        model: A model whose arrays are laid out on ``mesh``.
-        tx: A gradient transformation of optax, such as ``adam(1e-3)``.
+        model: A model whose arrays are on ``mesh``, with any shardings.
+        tx: A gradient transformation of Optax, such as ``adam(1e-3)``.
         mesh: Mesh with Auto axes.
 
     Returns:
         ``nnx.Optimizer(model, tx, wrt=nnx.Param)``, with all its arrays
-        committed to the mesh. An array that has the path and the shape of
-        a parameter has its sharding; any other is replicated, ``P()``.
+        committed to ``mesh``. An array that has the path and the shape of
+        a parameter has the parameter's sharding; any other array is
+        replicated, ``P()``.
 
     Example:
         ``optimizer_like_params(model, optax.adam(1e-3), mesh).step`` is

@@ -1,4 +1,4 @@
-"""Lay out a batch of NumPy arrays over the data axis of a mesh."""
+"""Shard a batch of NumPy arrays over the data axis of a mesh."""
 
 from typing import Any
 
@@ -7,29 +7,30 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 
 def place_batch(batch: Any, mesh: Mesh) -> Any:
-    """Return the batch in arrays that are sharded over ``"data"``.
+    """Return the batch as JAX arrays that are sharded over ``"data"``.
 
-    Each device gets its rows, and no others, from the memory of the host.
+    Each device gets only its own rows, straight from the host's memory.
     The devices along ``"model"`` get the same rows.
 
     Args:
-        batch: A tree of NumPy arrays, each ``(size, ...)``; the sizes may
-            differ. Do not write to them afterwards: jax may use their
-            memory, as on CPU, or still be copying it.
+        batch: Tree of NumPy arrays, each ``(size, ...)``; the sizes may
+            differ. Do not write to the arrays afterwards, because JAX may
+            still be copying them, or on CPU even use their memory.
         mesh: Mesh with an axis ``"data"``; its other axes replicate.
 
     Returns:
-        A tree of the same structure. Each array has the shape and the
-        dtype of NumPy's, but without 64 bits unless ``jax_enable_x64`` is
-        set. It is sharded as ``P("data")`` and committed to the mesh.
+        A tree of the same structure. Each array has the shape and dtype
+        of the NumPy array, but 64 bits are cut to 32 unless
+        ``jax_enable_x64`` is set. Each array is sharded as ``P("data")``
+        and committed to the mesh.
 
     Raises:
-        ValueError: From jax, if ``"data"`` does not divide the size of an
-            array, or an array has no axes.
+        ValueError: From JAX, if ``"data"`` does not divide the size of an
+            array, or if an array is a scalar.
 
     Example:
-        With 4 devices along ``"data"``, the shards of a batch of
-        float32 ``(16, 8)`` are ``(4, 8)``, 128 bytes a device.
+        With 4 devices along ``"data"``, a float32 batch ``(16, 8)`` has
+        shards of ``(4, 8)``, 128 bytes on each device.
 
     References:
         JAX, *jax.device_put*,

@@ -1,4 +1,4 @@
-"""Lay out a model by rules for the paths of its arrays."""
+"""Place a model on a mesh by rules for the paths of its arrays."""
 
 import re
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 def place_state(
     model: nnx.Module, mesh: Mesh, rules: Sequence[tuple[str, P]]
 ) -> nnx.Module:
-    """Return the model with each array laid out by its rule.
+    """Return the model with each array placed on the mesh by its rule.
 
     Args:
-        model: Any Module, with its arrays on any devices. It stays as it
-            is, but may share memory with the result.
+        model: Any Module, with its arrays on any devices. The model stays
+            as it is, but may share memory with the result.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path: the names that
@@ -27,8 +27,8 @@ def place_state(
         on the mesh: parameters, statistics, random keys and counts.
 
     Raises:
-        ValueError: With the path of each array that no rule matches, or
-            that its spec does not fit.
+        ValueError: If an array has no rule or a spec that doesn't fit.
+            The message has the path of each such array.
 
     References:
         Geng, *EasyLM*, 2023, https://github.com/young-geng/EasyLM

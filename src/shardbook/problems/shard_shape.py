@@ -1,4 +1,4 @@
-"""Work out the shape of a shard, and what is wrong with a spec."""
+"""Compute the shape of a shard, and say what is wrong with a spec."""
 
 import math
 
@@ -8,22 +8,22 @@ Shape = tuple[int, ...]
 
 
 def shard_shape(shape: Shape, spec: P, mesh: Mesh) -> Shape:
-    """Return the shape that an array has on each device.
+    """Return the shape of the shard that each device holds.
 
     Args:
         shape: Shape of the whole array.
-        spec: For each axis of the array the mesh axis that shards it, a
-            tuple of several, or None. Axes for which it has no entry are
-            not sharded.
-        mesh: Mesh; ``mesh.shape`` has the devices along each of its axes.
+        spec: For each dimension of the array, the mesh axis that shards
+            it, a tuple of mesh axes, or None. Missing entries at the end
+            leave their dimensions unsharded.
+        mesh: Mesh; ``mesh.shape`` maps each axis to its number of devices.
 
     Returns:
-        The shape of a shard, the same on all devices.
+        The shape of a shard, which is the same on all devices.
 
     Raises:
-        ValueError: If the spec has more entries than the array has axes,
-            names an axis that the mesh does not have, names one twice, or
-            divides a size between devices that do not divide it.
+        ValueError: If the spec has more entries than the array has
+            dimensions, names an axis that the mesh does not have, names
+            an axis twice, or shards an indivisible dimension.
 
     Example:
         On a mesh of 2 by 4, ``shard_shape((16, 24), P("data", "model"),

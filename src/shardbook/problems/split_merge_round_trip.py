@@ -8,16 +8,17 @@ from flax import nnx
 def split_merge_round_trip(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the sum of a Linear's output before and after a round trip.
+    """Return sums of a Linear's output before and after a round trip.
 
-    A Linear of ``x.shape[-1]`` inputs and ``features`` outputs is called
-    on ``x``, split into graphdef and state, merged, and called again.
+    The function calls a Linear with ``x.shape[-1]`` inputs and
+    ``features`` outputs on ``x``, splits the Linear into graphdef and
+    state, merges the two, and calls the merged Linear on ``x``.
 
     Args:
-        seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
+        seed: Seed of the parameters, an integer in ``[0, 2**32)``.
         x: Input, ``(in_dim,)``, a NumPy or JAX array of any real dtype
             that JAX promotes to float32.
-        features: Outputs of the layer, a whole number of at least 1.
+        features: Number of outputs of the layer, an integer of at least 1.
 
     Returns:
         A float32 array, ``(3,)``, with the sum of the first output, the

@@ -9,10 +9,10 @@ from jax.sharding import PartitionSpec as P
 def state_to_sharded_layout(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the number of leaves in the spec tree of a Linear's state.
+    """Return the number of specs for a Linear's state, as float32[1].
 
-    The state of a Linear of ``x.shape[-1]`` inputs and ``features``
-    outputs is mapped to a tree of the same structure with a
+    A Linear with ``x.shape[-1]`` inputs and ``features`` outputs is split,
+    and its state is mapped to a tree of the same structure with a
     ``PartitionSpec`` for each array: ``P(None, "model")`` for the kernel,
     ``P("model")`` for the bias.
 
@@ -23,7 +23,8 @@ def state_to_sharded_layout(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        A float32 array, ``(1,)``, with the number of specs, ``[2.0]``.
+        A float32 array, ``(1,)``, with the number of leaves in the tree of
+        specs, ``[2.0]``.
 
     Raises:
         ValueError: If ``seed`` or ``features`` is a fraction, NaN or

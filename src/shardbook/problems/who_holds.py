@@ -6,19 +6,19 @@ import jax
 def who_holds(array: jax.Array, index: tuple[int, ...]) -> list[int]:
     """Return the ids of the devices that hold an element.
 
-    The sharding knows them, so nothing is computed and nothing is copied.
+    The sharding has the answer, so JAX computes and copies nothing.
 
     Args:
         array: Array of any shape, on any devices.
-        index: A position for each axis of the array; a negative one
-            counts from the end, as in NumPy.
+        index: A position for each dimension of the array; a negative
+            position counts from the end, as in NumPy.
 
     Returns:
-        The ids in ascending order. A replicated element has more than one.
+        The ids in ascending order, more than one if replicated.
 
     Raises:
-        IndexError: If a position is outside of its axis.
-        ValueError: If there are not as many positions as axes.
+        IndexError: If a position is out of bounds.
+        ValueError: If there are not as many positions as dimensions.
 
     Example:
         On a mesh of 2 by 4, ``who_holds(array, (0, 0))`` is ``[0, 4]`` if

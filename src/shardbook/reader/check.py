@@ -1,7 +1,6 @@
 """Grade a function from a notebook cell."""
 
 import atexit
-import base64
 import functools
 import inspect
 import io
@@ -12,14 +11,17 @@ from typing import Any, ClassVar
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
+from shardbook.grading.job import Job, start, verdict_of
 from shardbook.grading.jobs.sandbox import (
     MEGABYTES,
     SECONDS,
+    Limits,
     Sandbox,
-    require_limit,
 )
-from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
+
+_LRU_CACHE = type(functools.lru_cache(len))
 
 
 @functools.cache
@@ -39,7 +41,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     dispatch_table: ClassVar[Any] = ChainMap(
         {
-            type(_sandbox): lambda function: (
+            _LRU_CACHE: lambda function: (
                 _cached,
                 (function.cache_parameters(), function.__wrapped__),
             ),
@@ -101,7 +103,7 @@ def check(
             f"Unknown problem {name!r}. Give your function one of these "
             f"names: {', '.join(NAMES)}"
         )
-    require_limit(seconds)
+    limits = Limits(seconds, megabytes)
     pickled = io.BytesIO()
     try:
         _Pickler(pickled).dump((function, plain))
@@ -111,18 +113,14 @@ def check(
             f"{name} can't be sent to the process that grades: {error}. "
             "Write it to a file, and use: shardbook check FILE"
         ) from error
-    data = base64.b64encode(pickled.getvalue()).decode()
+    job = Job(
+        name, "your function", pickled=pickled.getvalue(), limits=limits
+    )
     sandbox = _sandbox()
     try:
-        (verdict,) = verdicts_of(
-            sandbox,
-            [(name, "pickle", data, "your function")],
-            seconds=seconds,
-            megabytes=megabytes,
-            wanted=lambda: True,
-        )
+        with start(sandbox, job) as running:
+            return verdict_of(job, running.outcome())
     except OSError:
         sandbox.close()
         _sandbox.cache_clear()
         raise
-    return verdict

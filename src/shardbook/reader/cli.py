@@ -5,24 +5,25 @@ import json
 import os
 import pydoc
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from shardbook import __version__, book
+from shardbook.grading.job import Job, verdicts_of
 from shardbook.grading.jobs.sandbox import (
     MEGABYTES,
     SECONDS,
+    Limits,
     Sandbox,
-    require_limit,
 )
-from shardbook.grading.verdict import Verdict, verdicts_of
+from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 
@@ -115,7 +116,7 @@ def _attempts(given: list[str]) -> list[tuple[str, Path]]:
 
 def _limit(seconds: float) -> float:
     try:
-        return require_limit(seconds)
+        return Limits(seconds).seconds
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -275,40 +276,30 @@ def open_(name: Name) -> None:
 
 
 @contextmanager
-def _grading(
-    seconds: float, megabytes: int
-) -> Iterator[Callable[..., Iterator[Verdict]]]:
-    """Give what grades files, and notes which problems are solved."""
-
-    def grade(
-        attempts: list[tuple[str, Path]], **more: Any
-    ) -> Iterator[Verdict]:
-        jobs = [
-            (name, "file", str(path.absolute()), str(path))
-            for name, path in attempts
-        ]
-        verdicts = verdicts_of(
-            sandbox, jobs, seconds=seconds, megabytes=megabytes, **more
-        )
-        for (_, path), verdict in zip(attempts, verdicts, strict=True):
-            try:
-                if verdict.right:
-                    attempt_files.note_solved(verdict.problem, path)
-            except OSError as error:
-                words = f"what is solved: {error.strerror}"
-                _say(
-                    ERRORS, f"Can't note in {attempt_files.FOLDER} {words}"
-                )
-            yield verdict
-
+def _sandbox() -> Iterator[Sandbox]:
+    """Open a sandbox, and say why if nothing can be graded in one."""
     try:
         with Sandbox() as sandbox:
-            yield grade
+            yield sandbox
     except BrokenPipeError:
         # No one reads on, and that is fine.
         raise
     except (ImportError, OSError) as error:
         raise _fail(f"Can't grade: {error}") from None
+
+
+def _job(limits: Limits, name: str, path: Path) -> Job:
+    return Job(name, str(path), file=path.absolute(), limits=limits)
+
+
+def _note(verdict: Verdict, path: Path) -> None:
+    """Note a problem as solved, if it is."""
+    try:
+        if verdict.right:
+            attempt_files.note_solved(verdict.problem, path)
+    except OSError as error:
+        words = f"what is solved: {error.strerror}"
+        _say(ERRORS, f"Can't note in {attempt_files.FOLDER} {words}")
 
 
 @app.command()
@@ -333,14 +324,15 @@ def check(
             f"There is no attempt in {attempt_files.FOLDER}/. "
             "To begin: shardbook start NAME"
         )
+    limits = Limits(seconds, megabytes)
+    jobs = [_job(limits, *attempt) for attempt in attempts]
     found: list[Verdict] = []
     # On the console of the verdicts, which then leave room for it.
     console = OUTPUT if OUTPUT.is_terminal else ERRORS
-    with (
-        console.status("Grading ...") as waiting,
-        _grading(seconds, megabytes) as grade,
-    ):
-        for verdict in grade(attempts):
+    with console.status("Grading ...") as waiting, _sandbox() as sandbox:
+        verdicts = verdicts_of(sandbox, jobs)
+        for (_, path), verdict in zip(attempts, verdicts, strict=True):
+            _note(verdict, path)
             found.append(verdict)
             if not as_json:
                 # Not cropped: a call can be wider, and is to be copied.
@@ -373,8 +365,9 @@ def watch(
         paths = [*map(attempt_files.path_of, names)]
         path = next(filter(os.path.lexists, paths), paths[0])
     keys = {"h": _hint, "l": lambda _: _listing()}
-    with _grading(seconds, megabytes) as grade:
-        Watch(OUTPUT, path, grade, keys).run()
+    job = partial(_job, Limits(seconds, megabytes))
+    with _sandbox() as sandbox:
+        Watch(OUTPUT, path, sandbox, job, _note, keys).run()
 
 
 def main() -> None:

@@ -11,7 +11,10 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from watchfiles import watch as changes
 
-from shardbook.grading.verdict import Verdict, visible
+from shardbook.grading.job import Job, start, verdict_of
+from shardbook.grading.jobs.sandbox import Sandbox
+from shardbook.grading.show import visible
+from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
@@ -22,8 +25,9 @@ class Watch:
     Args:
         console: Where to show it.
         path: The attempt to begin with.
-        grade: Grades a list of attempts, each with its problem, as long as
-            ``wanted`` says so.
+        sandbox: Where to grade.
+        job: Makes the job for an attempt at a problem.
+        note: Notes that an attempt is right, if it is.
         shows: What keys show of a problem.
     """
 
@@ -31,11 +35,14 @@ class Watch:
         self,
         console: Console,
         path: Path,
-        grade: Callable[..., Iterator[Verdict]],
+        sandbox: Sandbox,
+        job: Callable[[str, Path], Job],
+        note: Callable[[Verdict, Path], None],
         shows: dict[str, Callable[[str], RenderableType]],
     ) -> None:
         self.console, self.path = console, path
-        self.grade, self.shows = grade, shows
+        self.sandbox, self.job, self.note = sandbox, job, note
+        self.shows = shows
         self.last = NAMES[0]
         self.verdict: Verdict | None = None
         self.below: RenderableType = ""
@@ -68,18 +75,26 @@ class Watch:
                 self.time = time.strftime("%H:%M:%S")
                 self.show()
                 if os.path.lexists(self.path):
-                    job = (self.problem, self.path)
-                    (verdict,) = self.grade([job], wanted=self.wait)
-                    if self.changed:
-                        continue
-                    self.verdict = verdict
-                    self.time = time.strftime("%H:%M:%S")
-                    self.show()
-                while self.wait():
-                    pass
+                    self.grade()
+                while not self.changed:
+                    self.take()
 
-    def wait(self) -> bool:
-        """Take keys and saves; return whether all is as it was."""
+    def grade(self) -> None:
+        """Grade the attempt, until something changes."""
+        path = self.path
+        job = self.job(self.problem, path)
+        with start(self.sandbox, job) as running:
+            while not (outcome := running.wait(0.1)):
+                self.take()
+                if self.changed:
+                    return
+        self.verdict = verdict_of(job, outcome)
+        self.note(self.verdict, path)
+        self.time = time.strftime("%H:%M:%S")
+        self.show()
+
+    def take(self) -> None:
+        """Take the keys that were pressed, and what was saved."""
         for key in self.pressed():
             if key == "q":
                 self.changed = self.ended = True
@@ -95,7 +110,6 @@ class Watch:
                     self.path = path
         # Another module is one that the attempt may import.
         self.changed |= any(path.suffix == ".py" for path in saved)
-        return not self.changed
 
     def move_on(self) -> None:
         """Turn to the next problem that is not solved, and start it."""

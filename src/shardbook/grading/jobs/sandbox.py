@@ -1,4 +1,4 @@
-"""Call functions in processes of their own, whatever they do there."""
+"""Make calls in processes of their own, whatever they do there."""
 
 import contextlib
 import json
@@ -10,58 +10,87 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from shardbook.grading.jobs.environment import (
     grading_environment,
     require_versions,
 )
 
-# How many seconds of CPU time and how many MiB of memory a job may use,
+S = TypeVar("S")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+# How many seconds of CPU time and how many MiB of memory a call may use,
 # unless the caller says otherwise.
 SECONDS = 60.0
 MEGABYTES = 8192
 # The most seconds that a caller can allow.
 DAY = 86_400
-# The signals that tell a job that it must end, and what each says of it.
+# The signals that tell a worker that it must end, and what each says of it.
 LIMITS = {
     signal.SIGXCPU: "used more than {:g} s of CPU time",
     signal.SIGALRM: "hardly used the CPU for {:g} s",
 }
+# How many bytes of what a call prints are kept, from its end.
+KEPT = 4096
 RETURNED = "returned"
 BOOT = (
-    "import json, sys; path, descriptor, modules = json.loads(sys.argv[1]);"
-    "sys.path[:] = path; from shardbook.grading.jobs import supervisor;"
-    "supervisor.serve(descriptor, modules)"
+    "import json, sys; sys.path[:], descriptor = json.loads(sys.argv[1]);"
+    "from shardbook.grading.jobs import supervisor;"
+    "supervisor.serve(descriptor)"
 )
 
 
-def require_limit(seconds: float) -> float:
-    """Return how long a job may take, if that is a limit.
+class Call(Protocol[T_co]):
+    """A function without arguments, which can be pickled."""
 
-    Raises:
-        ValueError: If it is not more than 0 and at most a day.
-    """
-    # Written so that it refuses NaN, which no comparison is true of.
-    if not 0 < seconds <= DAY:
-        raise ValueError(
-            f"seconds must be more than 0 and at most {DAY}, but got "
-            f"{seconds}"
-        )
-    return seconds
+    def __call__(self) -> "T_co | Call[T_co]":
+        """Return a value, or another call for a fresh process to make."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Limits:
+    """What a call may use.
+
+    Attributes:
+        seconds: How many seconds of CPU time it may use, in all of its
+            threads and child processes, and for how many seconds of
+            wall-clock time it may hardly use the CPU.
+        megabytes: How much memory it may ask for, in MiB, beyond what its
+            process has as it begins; 0 for any amount.
+
+    Raises:
+        ValueError: If ``seconds`` is not more than 0 and at most a day.
+    """
+
+    seconds: float = SECONDS
+    megabytes: int = MEGABYTES
+
+    def __post_init__(self) -> None:
+        # Written so that it refuses NaN, which no comparison is true of.
+        if not 0 < self.seconds <= DAY:
+            raise ValueError(
+                f"seconds must be more than 0 and at most {DAY}, but got "
+                f"{self.seconds}"
+            )
+
+
+USUAL = Limits()
+# A limit of memory can't be raised again, and is set by the call itself.
+REHEARSAL = Limits(megabytes=0)
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
     """How a call ended.
 
     Attributes:
-        value: What the function returned, or ``None`` if it did not.
+        value: What the call returned, or ``None`` if it did not.
         ending: ``"returned"``, or how its process ended instead: ``"used
             more than 60 s of CPU time"``, ``"ended with exit status 3"``,
             ``"died of SIGSEGV"``.
@@ -69,14 +98,13 @@ class Outcome:
         seconds: How long it took, in seconds of wall-clock time.
     """
 
-    value: Any
+    value: T | None
     ending: str
     output: str
     seconds: float
 
 
-UNWANTED = Outcome(None, "was not wanted", "", 0)
-KILLED = Outcome(
+KILLED: Outcome[Any] = Outcome(
     None, "and the one that watches over it were killed", "", 0
 )
 ENDED = (
@@ -90,10 +118,9 @@ class _Server:
 
     Args:
         folder: The folder that it works in.
-        modules: What it imports beside jax and flax.
     """
 
-    def __init__(self, folder: str, modules: Sequence[str]) -> None:
+    def __init__(self, folder: str) -> None:
         # Not the folder that we are in: a file called jax.py in it would be
         # imported in the place of jax. That of the program comes last.
         here = {"", ".", os.getcwd()}
@@ -103,7 +130,7 @@ class _Server:
         # For each connection, the server is sent one end of it.
         self.requests, theirs = socket.socketpair()
         with theirs:
-            boot = json.dumps([path, theirs.fileno(), modules])
+            boot = json.dumps([path, theirs.fileno()])
             self.process = subprocess.Popen(
                 (sys.executable, "-E", "-P", "-c", BOOT, boot),
                 cwd=folder,
@@ -143,27 +170,100 @@ class _Server:
             self.process.wait()
 
 
-def _answer(link: Connection, wanted: Callable[[], bool]) -> Any:
-    """Wait for what a supervisor sends, if that is still wanted."""
-    while not link.poll(0.1):
-        if not wanted():
-            return UNWANTED
-    try:
-        return link.recv()
-    except (EOFError, OSError):
-        return KILLED
+class Running(Generic[T]):
+    """A call that was started, to be waited for or given up.
+
+    As a context manager, it ends the call if that has not ended.
+
+    Args:
+        sandbox: What runs it.
+        call: The call.
+        limits: What it may use.
+        rehearsal: The call that is made in advance, if one is.
+    """
+
+    def __init__(
+        self,
+        sandbox: "Sandbox",
+        call: Call[T],
+        limits: Limits,
+        rehearsal: Call[Any] | None,
+    ) -> None:
+        self._sandbox, self._rehearsal = sandbox, rehearsal
+        self._order = (call, limits, True)
+        self._begun = 0.0
+        self._send(sandbox._ready(rehearsal))
+
+    def __enter__(self) -> "Running[T]":
+        """Return the call itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._link.close()
+
+    def wait(self, seconds: float | None = None) -> Outcome[T] | None:
+        """Wait until the call ends, or for so many seconds.
+
+        Returns:
+            The outcome, or ``None`` if the call goes on.
+
+        Raises:
+            OSError: If the server has ended.
+        """
+        while self._link.poll(seconds):
+            try:
+                outcome = self._link.recv()
+            except (EOFError, OSError):
+                outcome = KILLED
+            # That is to say that the call begins.
+            if outcome is None:
+                self._server.works, self._begun = True, time.monotonic()
+            elif self._begun:
+                return self._end(outcome)
+            # What was killed before is no fault of this call.
+            elif self._rehearsed or self._server.was_killed(within=0.5):
+                self._link.close()
+                self._send()
+            else:
+                raise OSError(ENDED)
+        return None
+
+    def outcome(self) -> Outcome[T]:
+        """Wait until the call ends, and give its outcome.
+
+        Raises:
+            OSError: If the server has ended.
+        """
+        outcome = self.wait()
+        assert outcome, "without seconds, wait() ends with the call"
+        return outcome
+
+    def _send(self, rehearsed: Connection | None = None) -> None:
+        """Send the call to a process that has rehearsed, or to another."""
+        self._rehearsed = rehearsed is not None
+        self._server = self._sandbox._server()
+        self._link = rehearsed or self._server.connect()
+        with contextlib.suppress(OSError):
+            self._link.send(self._order)
+
+    def _end(self, outcome: Outcome[T]) -> Outcome[T]:
+        """Complete the outcome, and have the next call rehearsed."""
+        if outcome is KILLED:
+            if self._sandbox._closed:
+                raise OSError(ENDED)
+            took = time.monotonic() - self._begun
+            outcome = replace(KILLED, seconds=took)
+        self._sandbox._rehearse(self._rehearsal)
+        return outcome
 
 
 class Sandbox:
-    """A server that calls functions in processes of their own.
+    """A server that makes calls in processes of their own.
 
     As a context manager, it ends the server and all that it started.
-
-    Args:
-        *modules: What the server imports beside jax and flax.
     """
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self) -> None:
         if not hasattr(os, "fork"):
             raise OSError(
                 "grading needs os.fork, which this system lacks; on "
@@ -173,13 +273,12 @@ class Sandbox:
         self._folder = tempfile.TemporaryDirectory(
             prefix="shardbook-", ignore_cleanup_errors=True
         )
-        self._rehearsal: Any = None
+        self._rehearsal: Call[Any] | None = None
         self._rehearsed: Connection | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self._modules = modules
         # The last is the one in use: a call can kill its server.
-        self._servers = [_Server(self._folder.name, modules)]
+        self._servers = [_Server(self._folder.name)]
 
     def __enter__(self) -> "Sandbox":
         """Return the sandbox itself."""
@@ -198,91 +297,34 @@ class Sandbox:
             server.close()
         self._folder.cleanup()
 
-    def map(
+    def start(
         self,
-        target: str,
-        calls: Iterable[Sequence[Any]],
-        *,
-        seconds: float = SECONDS,
-        megabytes: int = MEGABYTES,
-    ) -> Iterator[Outcome]:
-        """Make several calls, as many at once as there are cores.
-
-        ``calls`` are the arguments of each; all else is as for
-        :meth:`call`. The outcomes come in the order of the calls.
-        """
-        call = partial(
-            self.call, target, seconds=seconds, megabytes=megabytes
-        )
-        pool = ThreadPoolExecutor(os.cpu_count())
-        try:
-            yield from pool.map(call, calls)
-        finally:
-            # Not waiting for calls that still run: close() ends them.
-            pool.shutdown(wait=False, cancel_futures=True)
-
-    def call(
-        self,
-        target: str,
-        arguments: Sequence[Any],
-        *,
-        seconds: float = SECONDS,
-        megabytes: int = MEGABYTES,
-        rehearsal: tuple[str, Sequence[Any]] | None = None,
-        wanted: Callable[[], bool] = lambda: True,
-    ) -> Outcome:
-        """Call a function in a process of its own.
+        call: Call[T],
+        limits: Limits = USUAL,
+        rehearsal: Call[Any] | None = None,
+    ) -> Running[T]:
+        """Start a call in a process of its own.
 
         Args:
-            target: The function, as ``"module:name"``. What it returns
-                must be what JSON can say.
-            arguments: Its arguments, in terms of JSON.
-            seconds: How many seconds of CPU time it may use, in all of its
-                threads and child processes, and for how many seconds of
-                wall-clock time it may hardly use the CPU.
-            megabytes: How much memory it may ask for, in MiB, beyond what
-                its process has as it begins.
-            rehearsal: Another function and its arguments. A process calls
-                it in advance, and then waits for the next call with the
-                same rehearsal.
-            wanted: Tells whether to wait on. If not, the call is ended.
-
-        Returns:
-            The outcome.
+            call: The call.
+            limits: What it may use.
+            rehearsal: Another call. When this one has ended, a process
+                makes the rehearsal, and then waits for the next call that
+                is started with an equal one.
 
         Raises:
             OSError: If the server has ended.
         """
-        ready = self._ready(rehearsal) if rehearsal else None
-        while True:
-            server = self._server()
-            with ready or server.connect() as link:
-                order = (target, arguments, megabytes)
-                with contextlib.suppress(OSError):
-                    link.send((order, seconds, True))
-                outcome: Outcome = _answer(link, wanted)
-                # That is to say that the call begins.
-                if begins := outcome is None:
-                    server.works, started = True, time.monotonic()
-                    outcome = _answer(link, wanted)
-            if outcome is UNWANTED:
-                return UNWANTED
-            if begins:
-                break
-            # What was killed before is no fault of this call.
-            if not ready and not server.was_killed(within=0.5):
-                raise OSError(ENDED)
-            ready = None
-        if outcome is KILLED:
-            if self._closed:
-                raise OSError(ENDED)
-            outcome = replace(KILLED, seconds=time.monotonic() - started)
-        if rehearsal and not self._rehearsed:
-            self._rehearsal = rehearsal
-            self._rehearsed = self._server().connect()
-            with contextlib.suppress(OSError):
-                self._rehearsed.send(((*rehearsal, 0), SECONDS, False))
-        return outcome
+        return Running(self, call, limits, rehearsal)
+
+    def call(self, call: Call[T], limits: Limits = USUAL) -> Outcome[T]:
+        """Make a call, and wait until it ends.
+
+        Raises:
+            OSError: If the server has ended.
+        """
+        with self.start(call, limits) as running:
+            return running.outcome()
 
     def _server(self) -> _Server:
         """Give the server, or another one if it was killed."""
@@ -290,15 +332,14 @@ class Sandbox:
             if self._closed:
                 raise OSError(ENDED)
             if self._servers[-1].was_killed():
-                another = _Server(self._folder.name, self._modules)
-                self._servers.append(another)
+                self._servers.append(_Server(self._folder.name))
             return self._servers[-1]
 
-    def _ready(self, rehearsal: Any) -> Connection | None:
+    def _ready(self, rehearsal: Call[Any] | None) -> Connection | None:
         """Give the process that has rehearsed this, if there is one."""
         ready = self._rehearsed
         same = rehearsal == self._rehearsal
-        if not ready or (same and not ready.poll()):
+        if not (rehearsal and ready) or (same and not ready.poll()):
             return None
         self._rehearsed = None
         # Its supervisor may have died, and the server live on.
@@ -307,3 +348,24 @@ class Sandbox:
                 return ready
         ready.close()
         return None
+
+    def _rehearse(self, rehearsal: Call[Any] | None) -> None:
+        """Have a process rehearse, if none has or does."""
+        if rehearsal and not self._rehearsed:
+            self._rehearsal = rehearsal
+            self._rehearsed = self._server().connect()
+            with contextlib.suppress(OSError):
+                self._rehearsed.send((rehearsal, REHEARSAL, False))
+
+
+def at_once(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Call a function for each item, as many at once as there are cores.
+
+    The results come in the order of the items.
+    """
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield from pool.map(function, items)
+    finally:
+        # Not waiting for calls that still run: Sandbox.close() ends them.
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,9 +1,9 @@
-"""Run the jobs of a sandbox, and end them.
+"""Make the calls of a sandbox in workers, and end the workers.
 
 A server imports jax and flax, which is most of the time that a call takes.
 It never asks for a device, so it can be forked. For each connection that a
-client sends it forks a supervisor, which forks the job that makes the
-calls. The supervisor limits the CPU time, ends all that the job leaves
+client sends it forks a supervisor, which forks the worker that makes the
+call. The supervisor limits the CPU time, ends all that the worker leaves
 behind, and sends the outcome.
 """
 
@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import json
 import math
 import os
 import resource
@@ -20,29 +19,33 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, NoReturn
 
 import psutil
 
-from shardbook.grading.jobs.sandbox import LIMITS, RETURNED, Outcome
+from shardbook.grading.jobs.sandbox import (
+    KEPT,
+    LIMITS,
+    RETURNED,
+    Call,
+    Limits,
+    Outcome,
+)
 
-# The exit status of a job whose function raised (EX_SOFTWARE), and of one
+# The exit status of a worker whose call raised (EX_SOFTWARE), and of one
 # that could not recover from a RecursionError.
 FAILED = 70
 RECURSED = 71
-# How many bytes of output are read at once, and kept from its end; how
-# many a result may have.
+# How many bytes of output are read at once.
 CHUNK = 2**16
-KEPT = 4096
-LARGEST_RESULT = 2**24
 # How often the use of the CPU is looked at, in seconds, and which part of
-# the time is hardly any. A busy machine leaves a job more than that.
+# the time is hardly any. A busy machine leaves a worker more than that.
 PAUSE = 0.5
 HARDLY = 0.02
-# How many seconds a job has to say where it is as it must end, and how many
-# processes it may start: what forks without end must not take the machine.
+# How many seconds a worker has to say where it is as it must end, and how
+# many processes it may start: what forks without end must not take the
+# machine.
 GRACE = 3
 PROCESSES = 256
 # What prctl is told on Linux: to send a signal to a process whose parent
@@ -51,19 +54,18 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
+def serve(descriptor: int) -> NoReturn:
     """Be the server, until standard input is closed.
 
     Args:
         descriptor: The socket that connections are sent to.
-        modules: What to import beside jax and flax.
     """
     requests = socket.socket(fileno=descriptor)
     # What is imported stays: to look for garbage in it would only take
     # time, and later copy the pages that forks share.
     gc.disable()
-    for name in ("shardbook.grading.run", *modules):
-        importlib.import_module(name)
+    # By its name, because nothing here depends on what the calls do.
+    importlib.import_module("shardbook.grading.run")
     gc.freeze()
     gc.enable()
     # Supervisors need not be waited for as they end.
@@ -85,34 +87,42 @@ def serve(descriptor: int, modules: Sequence[str]) -> NoReturn:
 
 
 def _supervise(client: Connection) -> NoReturn:
-    """Have one job make the calls of one client, until the last."""
-    # So that a job can't leave a process behind. Elsewhere it may.
+    """Have a worker make the calls of one client, until the last."""
+    # So that a worker can't leave a process behind. Elsewhere it may.
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     with tempfile.TemporaryDirectory(
         dir=os.getcwd(), ignore_cleanup_errors=True
     ) as folder:
-        job = _Job(folder)
+        worker = _Worker(folder)
         last = False
         try:
             while not last:
-                order, seconds, last = client.recv()
-                if job.link.poll():
+                call, limits, last = client.recv()
+                if worker.link.poll():
                     # It died as it waited, which is no fault of this call.
                     raise EOFError
                 if last:
                     client.send(None)
-                value, ending, took = job.call(order, seconds, client)
+                started, printed = time.monotonic(), b""
+                value, ending = worker.make(call, limits, client)
+                while callable(value):
+                    worker.end()
+                    printed += worker.printed
+                    worker = _Worker(folder)
+                    value, ending = worker.make(value, limits, client)
+                took = time.monotonic() - started
                 if last or ending != RETURNED:
-                    job.end()
-                words = job.printed.decode("utf-8", "replace")
+                    worker.end()
+                printed = (printed + worker.printed)[-KEPT:]
+                words = printed.decode("utf-8", "replace")
                 client.send(Outcome(value, ending, words, took))
         except (EOFError, ConnectionError):
             # The client waits no more, or the server is to end.
-            job.end()
+            worker.end()
     os._exit(0)
 
 
-class _Job:
+class _Worker:
     """A process that makes calls, as its supervisor sees it."""
 
     def __init__(self, folder: str) -> None:
@@ -125,22 +135,21 @@ class _Job:
         theirs.close()
         os.close(output)
 
-    def call(
-        self, order: Any, seconds: float, client: Connection
-    ) -> tuple[Any, str, float]:
-        """Make a call; return its value, its ending and its seconds."""
+    def make(
+        self, call: Call[Any], limits: Limits, client: Connection
+    ) -> tuple[Any, str]:
+        """Make a call; return its value and its ending."""
         # What is there was printed by an earlier call.
         while wait([self.output], 0) and self.read():
             pass
         self.printed = b""
-        started = time.monotonic()
-        meter = _Meter(seconds)
+        meter = _Meter(limits.seconds)
         ending, deadline = "", math.inf
         with contextlib.suppress(ConnectionError):
-            self.link.send(order)
+            self.link.send((call, limits.megabytes))
         sources: list[Any] = [client, 0, self.link, self.output]
-        pause = min(PAUSE, seconds / 4)
-        look = started + pause
+        pause = min(PAUSE, limits.seconds / 4)
+        look = time.monotonic() + pause
         ready: list[Any] = []
         while self.link not in ready and time.monotonic() < deadline:
             ready = wait(sources, pause)
@@ -151,29 +160,27 @@ class _Job:
             if not ending and time.monotonic() > look:
                 look = time.monotonic() + pause
                 if number := meter.exceeded():
-                    ending = LIMITS[number].format(seconds)
+                    ending = LIMITS[number].format(limits.seconds)
                     deadline = time.monotonic() + GRACE
                     os.kill(self.pid, number)
                 elif meter.processes > PROCESSES:
                     ending = f"started more than {PROCESSES} processes"
                     break
-        took = time.monotonic() - started
         if self.link in ready:
             try:
-                result = self.link.recv_bytes(LARGEST_RESULT)
-                return json.loads(result), RETURNED, took
-            except (EOFError, OSError, ValueError):
+                return self.link.recv(), RETURNED
+            except (EOFError, OSError):
                 ending = ending or self.ending()
-        return None, ending, took
+        return None, ending
 
     def read(self) -> bool:
-        """Read what the job has printed; return whether there was any."""
+        """Read what the worker printed; return whether there was any."""
         words = os.read(self.output, CHUNK)
         self.printed = (self.printed + words)[-KEPT:]
         return bool(words)
 
     def ending(self) -> str:
-        """Say how the job ended; it has closed its end of the link."""
+        """Say how the worker ended; it has closed its end of the link."""
         try:
             # On its way out, or not.
             code = psutil.Process(self.pid).wait(0.5)
@@ -186,7 +193,7 @@ class _Job:
         return f"ended with exit status {code}"
 
     def end(self) -> None:
-        """End the job and all processes that it has started."""
+        """End the worker and all processes that it has started."""
         # Where orphans are not adopted, this ends some of them.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -241,7 +248,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     status = FAILED
     try:
         os.setsid()
-        # A job can kill its supervisor, and would never be ended then.
+        # A worker can kill its supervisor, and would never be ended then.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.chdir(folder)
         # What it leaves in a temporary folder is to go with this one.
@@ -249,19 +256,17 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        # The files of the server and the supervisor are not the job's.
+        # The files of the server and the supervisor are not the worker's.
         os.closerange(3, link.fileno())
         os.closerange(link.fileno() + 1, 4096)
         while True:
-            target, arguments, megabytes = link.recv()
+            call, megabytes = link.recv()
             if megabytes:
                 _limit_memory(megabytes)
-            module, _, name = target.partition(":")
-            function = getattr(importlib.import_module(module), name)
-            result = json.dumps(function(*arguments)).encode()
+            value = call()
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
-            link.send_bytes(result)
+            link.send(value)
     except RecursionError:
         # A cycle in a tree can leave Python unable to call anything much.
         status = RECURSED
@@ -273,7 +278,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
-        # An ordinary end would wait for threads that the job left behind.
+        # An ordinary end would wait for threads that are left behind.
         os._exit(status)
 
 

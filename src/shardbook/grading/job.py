@@ -1,0 +1,115 @@
+"""An attempt to grade, and how it is graded in a sandbox."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+from shardbook import book
+from shardbook.grading.jobs.sandbox import (
+    USUAL,
+    Limits,
+    Outcome,
+    Running,
+    Sandbox,
+    at_once,
+)
+from shardbook.grading.show import visible
+from shardbook.grading.verdict import Verdict
+
+# What the libraries say as they give up.
+OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
+DIED = ("died of", "ended with")
+
+
+@dataclass(frozen=True)
+class Job:
+    """An attempt to grade. To call it, in a process of its own, grades it.
+
+    Attributes:
+        problem: The name of the problem.
+        source: What to call the attempt in its verdict.
+        file: The file that the attempt is in.
+        pickled: The attempt itself, a pickled function, if there is no
+            file.
+        limits: What it may use.
+        devices: How many devices to grade it on, 2 or more.
+        passed: The verdict on the same attempt on the usual devices, if it
+            is graded on others now.
+    """
+
+    problem: str
+    source: str
+    file: Path | None = None
+    pickled: bytes = b""
+    limits: Limits = USUAL
+    devices: int = 8
+    passed: Verdict | None = None
+
+    def __call__(self) -> Union[Verdict, "Job"]:
+        """Return the verdict, or the job that is to follow this one."""
+        # It imports jax, which those who make jobs can do without.
+        from shardbook.grading import run
+
+        return run.grade(self)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The solution of a problem, to be graded before an attempt comes.
+
+    Attributes:
+        problem: The name of the problem.
+        devices: How many devices the attempt will be graded on.
+    """
+
+    problem: str
+    devices: int
+
+    def __call__(self) -> None:
+        """Grade the solution."""
+        from shardbook.grading import run
+
+        run.rehearse(self.problem, self.devices)
+
+
+def start(sandbox: Sandbox, job: Job) -> Running[Verdict]:
+    """Begin to grade an attempt, and have a rehearsal for the next one.
+
+    Raises:
+        OSError: If the sandbox has ended.
+    """
+    rehearsal = Rehearsal(job.problem, job.devices)
+    return sandbox.start(job, job.limits, rehearsal)
+
+
+def verdict_of(job: Job, outcome: Outcome[Verdict]) -> Verdict:
+    """Give the verdict on an attempt, however its job ended."""
+    printed, ending = outcome.output, outcome.ending
+    if verdict := outcome.value:
+        if verdict.status == "crashed" and not verdict.read:
+            read = book.explained(visible(verdict.why))
+            verdict = verdict.update(read=read)
+    else:
+        why = f"its process {ending}"
+        if ending.startswith(DIED) and re.search(OUT_OF_MEMORY, printed):
+            most = job.limits.megabytes
+            why, printed = f"it needs more than {most} MiB of memory", ""
+        verdict = Verdict(job.problem, job.source, "crashed", why=why)
+    seconds = round(outcome.seconds, 3)
+    verdict = verdict.update(printed=printed, seconds=seconds)
+    return Verdict(**visible(verdict.as_json()))
+
+
+def verdicts_of(sandbox: Sandbox, jobs: Iterable[Job]) -> Iterator[Verdict]:
+    """Grade attempts, each in a process of its own.
+
+    Yields:
+        The verdicts, in the order of the jobs.
+    """
+
+    def grade(job: Job) -> Verdict:
+        return verdict_of(job, sandbox.call(job, job.limits))
+
+    return at_once(grade, jobs)
