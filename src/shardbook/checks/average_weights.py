@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt, arguments
@@ -15,6 +16,7 @@ from shardbook.grading.cases import (
     compilations_noted,
     on_meshes,
     once,
+    those,
 )
 from shardbook.grading.differences import type_of
 from shardbook.grading.measures.placement import shards_by_path
@@ -65,15 +67,6 @@ class Trained:
     programs: list[list[Program]] = field(default_factory=list)
 
 
-def deleted(arrays: dict[str, Any], state: bool = True) -> list[str]:
-    """Name the arrays that are deleted, or those that are not."""
-    return [
-        name
-        for name, array in arrays.items()
-        if isinstance(array, jax.Array) and array.is_deleted() == state
-    ]
-
-
 @once
 def trained(attempt: Attempt, case: Case) -> Trained:
     """Average a model again and again while it is trained."""
@@ -89,24 +82,26 @@ def trained(attempt: Attempt, case: Case) -> Trained:
                 jax.block_until_ready(average)
             made.refused.extend(map(str, refused))
             made.programs.append(noted[start:])
-            made.taken.extend(deleted(by_path(model)))
+            made.taken.extend(those(by_path(model), deleted=True))
             if made.refused or made.taken:
                 break
-            made.kept.extend(deleted(old, state=False))
+            made.kept.extend(those(old, deleted=False))
             new = by_path(average)
             made.types.append(types(average))
             made.layouts.append(shards_by_path(average))
             train(model)
-            made.lost.extend(deleted(new))
+            made.lost.extend(those(new, deleted=True))
             if made.lost:
                 break
-            made.averages.append(jax.device_get(new))
+            # A copy, because a view would keep what the next call donates.
+            made.averages.append({k: np.array(v) for k, v in new.items()})
     return made
 
 
-def types(tree: Any) -> dict[str, str]:
-    """Give dtypes and shapes by path, of Variables or arrays alike."""
-    return {path: type_of(leaf) for path, leaf in by_path(tree).items()}
+def types(tree: Any) -> str:
+    """Write paths, dtypes and shapes, of Variables or arrays alike."""
+    found = sorted(by_path(tree).items())
+    return "\n".join(f"{path} {type_of(leaf)}" for path, leaf in found)
 
 
 def declare(
@@ -153,10 +148,10 @@ def collectives(made: Trained) -> str:
 
 FIRST, FOUR = cases(), cases(GIVEN)
 EXAMPLE = FIRST[0].call
-FLOATS = (
-    "these are not the floating-point nnx.Params of the model, each once, "
-    "in float32"
+PARAMS = (
+    "these are not the floating-point nnx.Params of the model, each once"
 )
+FLOATS = "an average is not float32, or does not have its parameter's shape"
 START = "the first average does not have the values of the parameters"
 LIKE = "an average is not sharded like its parameter"
 COPIED = "a call copies an array from one device to another"
@@ -181,6 +176,7 @@ EAGER = "One program per operation"
 DECAY = "A decay that is part of the program"
 CHECKS = (
     same.contract(FIRST, measures.kind, "the result is not an nnx.State"),
+    same.contract(FIRST, lambda seen: sorted(measures.paths(seen)), PARAMS),
     same.contract(FIRST, lambda seen: types(seen.result), FLOATS),
     same.values(FIRST, lambda seen: by_path(seen.result), START),
     same.placement(FIRST, measures.layouts, LIKE, read=SHARDED),

@@ -8,8 +8,8 @@ from flax import nnx
 
 
 def average_weights(
-    average: nnx.State | None, model: nnx.Module, decay: float
-) -> nnx.State:
+    average: nnx.State[Any, Any] | None, model: nnx.Module, decay: float
+) -> nnx.State[Any, Any]:
     """Return the moving average of a model's weights, in float32.
 
     Each device averages its own shards: a call with an average runs one
@@ -17,8 +17,8 @@ def average_weights(
 
     Args:
         average: The average so far, which is donated, or None at first.
-        model: A model on any devices, which stays as it is. Its weights
-            are its floating-point ``nnx.Param``s.
+        model: A model on any devices, which stays as it is. Every
+            floating-point ``nnx.Param`` is a weight.
         decay: The weight of the old average, from 0 to 1. No program is
             compiled for another decay.
 
@@ -37,7 +37,9 @@ def average_weights(
         appendix B, https://arxiv.org/abs/2006.11239
     """
     # --- solution ---
-    return _blend(average, nnx.state(model, _is_weight), decay)
+    weights = nnx.state(model, _is_weight)
+    averaged: nnx.State[Any, Any] = _blend(average, weights, decay)
+    return averaged
 
 
 def _is_weight(path: tuple[Any, ...], variable: Any) -> bool:
