@@ -14,7 +14,7 @@ FOLDERS = (
     CLONE / "docs" / "problems",
 )
 # What a section of the guide to errors is called in a verdict.
-GUIDE = "the guide Reading an error: "
+GUIDE = "the guide Read an error: "
 # Code in Markdown: a message that has backticks is between two of them.
 CODE = re.compile(r"(?<!`)(`+)(?!`) ?(.+?) ?(?<!`)\1(?!`)")
 HINT = re.compile(

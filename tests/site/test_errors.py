@@ -65,9 +65,26 @@ QUOTED = {
     "same order as the axis_names declared on the mesh.": (
         "in the same order"
     ),
+    "User-provided restore item and on-disk value metadata tree structures "
+    "do not match: bias:": "tree structures do not match",
+    "Requested shape: (16, 12) is not compatible with the stored shape: "
+    "(16, 8).": "Requested shape",
     "INVALID_ARGUMENT: Non-replicated subgroup (e.g., manual or unreduced "
     "subgroup) sharding does not support UniqueIndexDomains": (
         "sharding does not support UniqueIndexDomains"
+    ),
+    "INVALID_ARGUMENT: Disallowed host-to-device transfer: aval="
+    "ShapedArray(float32[16,8]), dst_sharding=": (
+        "Disallowed device-to-device transfer"
+    ),
+    "INVALID_ARGUMENT: Buffer passed to Execute() as argument 0 to replica "
+    "0 is on device cpu:2, but replica is assigned to device cpu:0.": (
+        "but replica is assigned to device"
+    ),
+    "[spmd] Involuntary full rematerialization. The compiler was not able "
+    "to go from sharding {maximal device=0} to {devices=[4,1]<=[4]} "
+    "without doing a full rematerialization of the tensor.": (
+        "Involuntary full rematerialization"
     ),
 }
 
@@ -108,12 +125,21 @@ def wants_a_tuple() -> object:
     return nnx.jit(jnp.sin, out_shardings=(None,))(jnp.ones(2))
 
 
+def of_a_method() -> object:
+    """Map a method that is bound to its Module."""
+    mesh = jax.make_mesh((1,), ("data",))
+    layer = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+    call: Callable[[jax.Array], jax.Array] = layer.__call__
+    return nnx.shard_map(call, mesh=mesh, in_specs=P(), out_specs=P())
+
+
 RAISED: dict[Callable[[], object], str] = {
     filled_later: "Found data on value",
     deleted: "Array has been deleted",
     wants_a_tuple: "pytree structure error",
     lambda: jnp.zeros((2**20, 2**30)): "Out of memory",
     lambda: jax.lax.psum(1.0, "data"): "Found an unbound axis name",
+    of_a_method: "does not support bound methods",
 }
 if jax.__version_info__ >= (0, 12):
     RAISED[forbidden] = "is forbidden by `no_collectives`"

@@ -199,10 +199,10 @@ ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=same.within),)
 ERRORS = (
     ("evenly", "Problem"),
     ("incompatible shapes|contracting|too long|KeyError", SPEC),
-    ("bound methods|keyword|trace level", "A method, a keyword, a closure"),
+    ("bound methods|keyword|trace level", "The API"),
     ("specs of the input|out_sharding", "Problem"),
     ("prefix|unhashable|StateSharding|structure", "Specs of another form"),
-    ("Duplicate", "A Variable that occurs twice"),
+    ("Duplicate", BACK),
     ("unbound axis name", "The API"),
     # Graph mode brings back what step adds, but has no spec for it.
     ("no attribute 'last'|_rem_singleton.*require replication", BACK),

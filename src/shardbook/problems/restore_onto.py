@@ -15,30 +15,31 @@ Rules = Sequence[tuple[str, P]]
 def restore_onto(
     path: str, build: Callable[[], nnx.Module], mesh: Mesh, rules: Rules
 ) -> nnx.Module:
-    """Return the model of a checkpoint, each array laid out by its rule.
+    """Return the model of a checkpoint, each array sharded by its rule.
 
-    Each device gets its slice of an array, and no other, whatever the mesh
-    that the checkpoint was saved from.
+    Orbax restores each array straight into its sharding, so a device gets
+    only its own slice, whatever mesh the checkpoint was saved from.
 
     Args:
         path: Absolute path of a checkpoint: all of ``nnx.state(model)``,
             saved by Orbax's ``StandardCheckpointer``.
-        build: Builds a model of that structure. It is traced, not run.
+        build: Builds a model of that structure. ``build`` is only traced.
         mesh: Mesh with the axes that the specs name.
-        rules: Pairs of a pattern and a spec. The spec of an array is that
-            of the first pattern that matches its whole path, such as
-            ``layers.0.kernel``.
+        rules: Pairs of a pattern and a spec. The first pattern that
+            matches the whole path of an array, such as
+            ``layers.0.kernel``, gives the spec of the array.
 
     Returns:
         A model as ``build`` makes it, with the parameters, statistics,
-        random keys and counts of the checkpoint, in the model's dtypes.
+        random keys and counters of the checkpoint, in the shapes and
+        dtypes of ``build``, each array sharded over ``mesh`` by its spec.
 
     Raises:
         FileNotFoundError: From Orbax, if there is no such folder.
-        ValueError: If no rule matches an array; from Orbax, if names or
-            shapes of the checkpoint are not those of the model.
-        Exception: From Orbax, of any class, if a file that it reads is
-            truncated. Changed data of an array may raise nothing.
+        ValueError: If no rule matches an array; from Orbax, if the names
+            or shapes in the checkpoint differ from the model.
+        Exception: From Orbax, of any class, if a file that Orbax reads is
+            truncated. Other damage to the data may raise no error.
 
     References:
         Flax, *Save and load checkpoints*,

@@ -1,4 +1,4 @@
-"""Call a Module on each device's shards, and keep what it writes."""
+"""Run a Module on each device's shards, and keep what it writes."""
 
 import math
 
@@ -46,15 +46,16 @@ class TPLinear(nnx.Module):
 def tree_mode_shard_map(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the output and the state after two calls in tree mode.
+    """Return float32 ``(7,)``: output and state of two tree-mode calls.
 
-    The columns of kernel, bias and ``colsum`` are sharded over
-    ``gcd(features, jax.device_count())`` devices.
+    The columns of the kernel, the bias and ``colsum`` are sharded over
+    ``gcd(features, jax.device_count())`` devices, as ``P(None, "model")``
+    and ``P("model")``.
 
     Args:
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
         x: Input, ``(batch, in_dim)``, a NumPy or JAX array of any real
-            dtype that JAX promotes to float32, replicated: ``P()``.
+            dtype that JAX promotes to float32; replicated, ``P()``.
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
