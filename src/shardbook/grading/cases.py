@@ -181,7 +181,7 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
                 positional = [result[0], *positional[1:]]
                 given = _by_position(positional)
             # Another call with it would end the process in jax 0.10.2.
-            if lost := _those(by_path(given), deleted=True):
+            if lost := those(by_path(given), deleted=True):
                 raise Wrong(
                     "a step donated what it was given, and did not replace "
                     "it, so there can be no second call",
@@ -192,7 +192,7 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
         for other, more in others:
             results.append(jax.block_until_ready(step(*other, **more)))
             given["then"] = _by_position(other) | more
-    kept = _those(held, deleted=False)
+    kept = those(held, deleted=False)
     shown = noted if isinstance(noted, MissingInternal) else programs
     return Repeated(results, given, kept, shown)
 
@@ -201,7 +201,7 @@ def _by_position(arguments: list[Any]) -> dict[str, Any]:
     return {str(i): each for i, each in enumerate(arguments)}
 
 
-def _those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
+def those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
     """Name the arrays that are deleted, or those that are not."""
     return [
         path
@@ -237,13 +237,13 @@ def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
 def _noted(stack: ExitStack) -> list[Program] | MissingInternal:
     """Note each program that is compiled, if this jax shows them."""
     try:
-        return stack.enter_context(_compilations())
+        return stack.enter_context(compilations_noted())
     except MissingInternal as error:
         return error
 
 
 @contextmanager
-def _compilations() -> Iterator[list[Program]]:
+def compilations_noted() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 

@@ -22,6 +22,7 @@ PARTS = {
     ),
     "Training": (
         "optimizer_like_params",
+        "average_weights",
         "data_parallel_step",
         "megatron_mlp",
         "tree_mode_shard_map",
