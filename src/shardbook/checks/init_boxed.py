@@ -1,0 +1,161 @@
+"""What a right ``init_boxed`` must show."""
+
+from typing import Any
+
+import jax
+from flax import linen as nn
+
+from shardbook.grading import measures, same
+from shardbook.grading.cases import Case, Seen, by_path, on_meshes
+from shardbook.grading.differences import type_of
+from shardbook.tools.paths import dotted
+
+
+def cases(
+    layer: str, rules: str = "", x: str = "normal(4, 16)"
+) -> list[Case]:
+    """Give a call for each mesh."""
+    rest = f", {rules}" * bool(rules)
+    return on_meshes(
+        f"init_boxed({layer}, random_key(3), {x}, {{mesh}}{rest})"
+    )
+
+
+def arrays(seen: Seen) -> str:
+    """Describe the arrays of the result, in boxes or not."""
+    found = by_path(seen.result)
+    return "\n".join(
+        f"{path} {type_of(leaf)}" for path, leaf in found.items()
+    )
+
+
+def boxes(seen: Seen) -> dict[str, str]:
+    """Describe the box of each array, by path."""
+
+    def describe(leaf: Any) -> str:
+        if isinstance(leaf, nn.Partitioned):
+            return f"in {type(leaf).__name__} with names {leaf.names}"
+        return "in no box"
+
+    leaves = jax.tree.leaves_with_path(
+        seen.result, is_leaf=nn.meta.is_axis_metadata
+    )
+    return {dotted(path): describe(leaf) for path, leaf in leaves}
+
+
+# A name is a mesh axis, or several: each kernel is sharded on some mesh.
+ON_AXES = cases(
+    "normed(dense(32, (None, 'model')), "
+    "dense(16, ('model', 'data'), ('data',)))"
+)
+ON_BOTH = cases("dense(32, (None, ('data', 'model')))")
+LOGICAL = (
+    "normed(dense(32, ('embed', 'mlp'), ('mlp',), logical=True), "
+    "dense(16, ('mlp', 'embed'), logical=True))"
+)
+BY_RULES = [
+    *cases(
+        LOGICAL,
+        "[('embed', None), ('mlp', 'model')]",
+        "numpy_batch(4, 16)['x']",
+    ),
+    *cases(LOGICAL, "(('mlp', ('data', 'model')), ('embed', None))"),
+]
+# The first rule whose mesh axis is free, and not the first or the last.
+PRIORITY = cases(
+    LOGICAL, "[('embed', 'model'), ('mlp', 'model'), ('mlp', 'data')]"
+)
+# "model" is a mesh axis in one box, and logical in the other.
+MIXED = cases(
+    "normed(dense(32, (None, 'model')), "
+    "dense(16, ('mlp', 'model'), logical=True))",
+    "[('mlp', 'model'), ('model', 'data')]",
+)
+CASES = [*ON_AXES, *ON_BOTH, *BY_RULES]
+LARGE = on_meshes(
+    "init_boxed(dense(512, ('data', 'model')), random_key(3), "
+    "normal(4, 256), {mesh})",
+    programs=True,
+)
+EXAMPLE = LARGE[0].call
+# The last mesh has all devices along "model".
+TYPO = cases("dense(32, (None, 'modle'))")[-1]
+NO_RULE = cases(
+    "dense(32, ('embed', 'mpl'), logical=True)",
+    "[('embed', None), ('mlp', 'model')]",
+)[-1]
+# A mesh axis, but the box is for logical names.
+AXIS_WITHOUT_A_RULE = cases("dense(32, (None, 'model'), logical=True)")[-1]
+INDIVISIBLE = cases("dense(33, (None, 'model'))")[-1]
+CHECKS = (
+    same.contract(
+        CASES, arrays, "these are not the arrays that layer.init returns"
+    ),
+    same.structure(
+        CASES, boxes, "the boxes are not those that layer.init returns"
+    ),
+    same.values(
+        CASES, measures.result, "these are not the values of layer.init"
+    ),
+    same.placement(
+        ON_AXES + ON_BOTH,
+        measures.layouts,
+        "an array is not sharded by the mesh axes in its nn.Partitioned",
+        read="The API",
+    ),
+    same.placement(
+        BY_RULES + PRIORITY,
+        measures.layouts,
+        "an array is not sharded as nn.logical_to_mesh_axes says for the "
+        "names in its nn.LogicallyPartitioned",
+        read="The API",
+    ),
+    same.placement(
+        MIXED,
+        measures.layouts,
+        "the rules are for the names in nn.LogicallyPartitioned; those in "
+        "nn.Partitioned are mesh axes",
+        read="Mesh axes that pass through the rules",
+    ),
+    same.communication(
+        LARGE,
+        measures.collectives,
+        "each device can make its own shards without the others",
+    ),
+    same.placement(
+        LARGE,
+        measures.program_bytes,
+        "a program needs more memory on a device than making its shards "
+        "takes",
+        read="On eight devices",
+        agree=same.AtMost(1.05, "bytes on a device"),
+    ),
+    same.refusal(
+        TYPO,
+        "a name that is not a mesh axis must be a ValueError with the name",
+        names="modle",
+    ),
+    same.refusal(
+        NO_RULE,
+        "a logical name without a rule must be a ValueError with the name",
+        names="mpl",
+        read="A logical name without a rule",
+    ),
+    same.refusal(
+        AXIS_WITHOUT_A_RULE,
+        "a logical name without a rule must be a ValueError with the name, "
+        "even if a mesh axis has this name",
+        names="model",
+        read="A logical name without a rule",
+    ),
+    same.refusal(
+        INDIVISIBLE, "an indivisible dimension must be a ValueError"
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("is not found in mesh", "The API"),
+    ("axis rule specification|more than once in array names", "The API"),
+    ("set a mesh|requires a non-empty mesh", "The API"),
+    ("'Partitioned' object|LogicallyPartitioned' object", "The API"),
+)
