@@ -100,14 +100,15 @@ CHECKS = (
     same.placement(
         ON_AXES + ON_BOTH,
         measures.layouts,
-        "an array is not sharded by the mesh axes in its nn.Partitioned",
+        "an array is not sharded by the mesh axes in its nn.Partitioned, "
+        "which need no rule",
         read="The API",
     ),
     same.placement(
         BY_RULES + PRIORITY,
         measures.layouts,
         "an array is not sharded as nn.logical_to_mesh_axes says for the "
-        "names in its nn.LogicallyPartitioned",
+        "names in its nn.LogicallyPartitioned and the rules",
         read="The API",
     ),
     same.placement(
@@ -149,7 +150,9 @@ CHECKS = (
         read="A logical name without a rule",
     ),
     same.refusal(
-        INDIVISIBLE, "an indivisible dimension must be a ValueError"
+        INDIVISIBLE,
+        "an indivisible dimension must be a ValueError",
+        read="A constraint in the place of out_shardings",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -70,7 +70,7 @@ def init_boxed(
         # For an array without a box the spec is P().
         spec = nn.get_partition_spec(leaf)
         if isinstance(leaf, nn.LogicallyPartitioned):
-            if unknown := sorted({*leaf.names} - known):
+            if unknown := {*leaf.names} - known:
                 where = jax.tree_util.keystr(keys)
                 raise ValueError(f"no rule for {unknown} of {where}")
             spec = logical_to_mesh_axes(leaf.names, rules)
