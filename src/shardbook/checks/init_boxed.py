@@ -29,18 +29,31 @@ def arrays(seen: Seen) -> str:
     )
 
 
-def boxes(seen: Seen) -> dict[str, str]:
-    """Describe the box of each array, by path."""
-
-    def describe(leaf: Any) -> str:
-        if isinstance(leaf, nn.Partitioned):
-            return f"in {type(leaf).__name__} with names {leaf.names}"
-        return "in no box"
-
+def parts(seen: Seen) -> dict[str, Any]:
+    """Give the boxes of the result, and the arrays without one, by path."""
     leaves = jax.tree.leaves_with_path(
         seen.result, is_leaf=nn.meta.is_axis_metadata
     )
-    return {dotted(path): describe(leaf) for path, leaf in leaves}
+    return {dotted(path): leaf for path, leaf in leaves}
+
+
+def boxes(seen: Seen) -> str:
+    """Describe the box of each array, in a line."""
+    return "\n".join(
+        f"{path}: {type(leaf).__name__} of {leaf.names}"
+        if isinstance(leaf, nn.Partitioned)
+        else f"{path}: no box"
+        for path, leaf in parts(seen).items()
+    )
+
+
+def without_box(seen: Seen) -> dict[str, str]:
+    """Describe the shards of each array that has no box."""
+    return {
+        path: measures.describe_shards(leaf)
+        for path, leaf in parts(seen).items()
+        if not isinstance(leaf, nn.Partitioned)
+    }
 
 
 # A name is a mesh axis, or several: each kernel is sharded on some mesh.
@@ -96,6 +109,11 @@ CHECKS = (
     ),
     same.values(
         CASES, measures.result, "these are not the values of layer.init"
+    ),
+    same.placement(
+        CASES,
+        without_box,
+        "an array without a box is not replicated on the mesh",
     ),
     same.placement(
         ON_AXES + ON_BOTH,
