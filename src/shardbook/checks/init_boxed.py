@@ -91,14 +91,19 @@ LARGE = on_meshes(
     programs=True,
 )
 EXAMPLE = LARGE[0].call
-# The last mesh has all devices along "model".
-TYPO = cases("dense(32, (None, 'modle'))")[-1]
-NO_RULE = cases(
-    "dense(32, ('embed', 'mpl'), logical=True)",
-    "[('embed', None), ('mlp', 'model')]",
-)[-1]
-# A mesh axis, but the box is for logical names.
-AXIS_WITHOUT_A_RULE = cases("dense(32, (None, 'model'), logical=True)")[-1]
+# What must be refused, the name in the message, and what to read.
+NO_RULE = "A logical name without a rule"
+REFUSED = (
+    ("dense(32, (None, 'modle'))", "", "modle", "Problem"),
+    (
+        "dense(32, ('embed', 'mpl'), logical=True)",
+        "[('embed', None), ('mlp', 'model')]",
+        "mpl",
+        NO_RULE,
+    ),
+    # A mesh axis, but the box is for logical names.
+    ("dense(32, (None, 'model'), logical=True)", "", "model", NO_RULE),
+)
 INDIVISIBLE = cases("dense(33, (None, 'model'))")[-1]
 CHECKS = (
     same.contract(
@@ -149,23 +154,16 @@ CHECKS = (
         read="On eight devices",
         agree=same.AtMost(1.05, "bytes on a device"),
     ),
-    same.refusal(
-        TYPO,
-        "a name that is not a mesh axis must be a ValueError with the name",
-        names="modle",
-    ),
-    same.refusal(
-        NO_RULE,
-        "a logical name without a rule must be a ValueError with the name",
-        names="mpl",
-        read="A logical name without a rule",
-    ),
-    same.refusal(
-        AXIS_WITHOUT_A_RULE,
-        "a logical name without a rule must be a ValueError with the name, "
-        "even if a mesh axis has this name",
-        names="model",
-        read="A logical name without a rule",
+    *(
+        same.refusal(
+            # The last mesh has all devices along "model".
+            cases(layer, rules)[-1],
+            "a name that is not a mesh axis, or a logical name without a "
+            "rule, must be a ValueError with this name",
+            names=name,
+            read=heading,
+        )
+        for layer, rules, name, heading in REFUSED
     ),
     same.refusal(
         INDIVISIBLE,
@@ -175,8 +173,9 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("is not found in mesh", "The API"),
-    ("axis rule specification|more than once in array names", "The API"),
-    ("set a mesh|requires a non-empty mesh", "The API"),
-    ("'Partitioned' object|LogicallyPartitioned' object", "The API"),
+    (
+        "not found in mesh|axis rule specification|more than once in array|"
+        "set a mesh|requires a non-empty mesh|Partitioned' object",
+        "The API",
+    ),
 )
