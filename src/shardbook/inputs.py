@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # type: ignore[import-untyped]
-from flax import nnx
+from flax import linen as nn, nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "checkpoint",
     "committed",
     "counted_mlp",
+    "dense",
     "dropout_mlp",
     "examples",
     "from_shapes",
@@ -46,10 +47,12 @@ __all__ = [
     "named",
     "new_zeros",
     "normal",
+    "normed",
     "numpy_batch",
     "numpy_examples",
     "optimizer_on",
     "placed",
+    "random_key",
     "scaled_error",
     "squared_error",
     "too_large",
@@ -710,3 +713,54 @@ def _train(state: Any) -> Any:
         lambda x: 3 - x / 2 if jnp.issubdtype(x.dtype, jnp.floating) else x,
         state,
     )
+
+
+def random_key(seed: int) -> jax.Array:
+    """Return ``jax.random.key(seed)``."""
+    return jax.random.key(seed)
+
+
+def dense(
+    features: int,
+    kernel: tuple[Any, ...] | None = None,
+    bias: tuple[Any, ...] | None = None,
+    *,
+    logical: bool = False,
+) -> nn.Dense:
+    """Return a Dense of Linen whose parameters may be in boxes.
+
+    Args:
+        features: Its outputs.
+        kernel: The names in the box of its kernel, one for each dimension.
+            Without names the kernel has no box.
+        bias: The names in the box of its bias, in the same way.
+        logical: Whether the boxes are ``nn.LogicallyPartitioned``, whose
+            names are logical, and not ``nn.Partitioned``.
+
+    Returns:
+        The layer, with flax's own initializers: ``nn.lecun_normal`` for
+        the kernel, and zeros for the bias.
+    """
+    wrap = nn.with_logical_partitioning if logical else nn.with_partitioning
+
+    def boxed(init: Any, names: tuple[Any, ...] | None) -> Any:
+        return wrap(init, names) if names else init
+
+    return nn.Dense(
+        features,
+        kernel_init=boxed(nn.initializers.lecun_normal(), kernel),
+        bias_init=boxed(nn.initializers.zeros_init(), bias),
+    )
+
+
+def normed(*layers: nn.Module) -> nn.Module:
+    """Return layers of Linen in a row, and a BatchNorm after the last.
+
+    Args:
+        *layers: The layers.
+
+    Returns:
+        A Sequential. The BatchNorm has parameters, ``scale`` and ``bias``,
+        and batch statistics, ``mean`` and ``var``, all without boxes.
+    """
+    return nn.Sequential([*layers, nn.BatchNorm(use_running_average=True)])

@@ -12,6 +12,7 @@ PARTS = {
         "state_to_sharded_layout",
         "place_state",
         "partitioned_kernel_shape",
+        "init_boxed",
         "init_sharded",
         "restore_onto",
     ),
