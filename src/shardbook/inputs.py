@@ -738,8 +738,8 @@ def dense(
             names are logical, and not ``nn.Partitioned``.
 
     Returns:
-        The layer, with flax's own initializers: ``nn.lecun_normal`` for
-        the kernel, and zeros for the bias.
+        A layer with flax's usual initializers, ``lecun_normal`` for the
+        kernel and zeros for the bias.
     """
     wrap = nn.with_logical_partitioning if logical else nn.with_partitioning
 

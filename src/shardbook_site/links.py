@@ -22,6 +22,8 @@ APART_CLASSES = {"predict-reason", "problem-facts", "problem-map"}
 # Annotations name where an object is defined, inventories where it is
 # documented.
 PUBLIC = {
+    "flax.linen.linear.Dense": "flax.linen.Dense",
+    "flax.linen.module.Module": "flax.linen.Module",
     "flax.nnx.graphlib.GraphDef": "flax.nnx.GraphDef",
     "flax.nnx.module.Module": "flax.nnx.Module",
     "flax.nnx.rnglib.Rngs": "flax.nnx.Rngs",
