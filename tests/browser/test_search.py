@@ -18,7 +18,7 @@ def test_a_word_leads_to_its_page(page: Page) -> None:
     expect(found.first).to_be_visible()
     found.first.click()
 
-    expect(page.locator("h1:visible")).to_contain_text("with_partitioning")
+    expect(page.locator("h1:visible")).to_contain_text("Annotate a kernel")
 
 
 @pytest.mark.parametrize(
