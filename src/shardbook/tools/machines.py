@@ -38,7 +38,7 @@ class _Tpu(NamedTuple):
         slices: The slices by name; where slices are made of cubes of 4 by
             4 by 4 chips too, those that are smaller than a cube.
         cubes: How many chips the largest slice of cubes has, if any.
-        options: What describes it to libtpu, beside its name.
+        options: What describes it to libtpu, in addition to its name.
     """
 
     kind: str

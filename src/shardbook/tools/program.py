@@ -429,9 +429,9 @@ def program(
             none does. Its arrays are then traced, and all other arguments
             (a mesh, a number, a function) are bound. Pass all arrays as
             arguments, because an array that the function closes over
-            becomes a constant of the program. The arguments that a
-            :func:`functools.partial` binds are passed as arguments, and
-            so is the object of a jitted method:
+            becomes a constant of the program. What a
+            :func:`functools.partial` binds, and the object of a jitted
+            method, are passed as arguments too:
             ``program(partial(step, model), x)`` is
             ``program(step, model, x)``, and ``x`` has the path ``"[1]"``.
         *args: Arguments of the call, sharded as they would be in the call.
