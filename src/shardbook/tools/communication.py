@@ -37,7 +37,7 @@ class Collective:
         aliases: The axes of the same devices in the program's other
             meshes, such as ``(("z",),)``. Empty if there is one mesh.
         group: How many devices take part in each group.
-        arrays: The arrays that a device contributes, such as
+        arrays: The arrays that a device puts in, such as
             ``("f32[64,256]",)``. A combined collective has several.
         bytes: Bytes of these arrays.
         sent: Bytes that a device sends each time that the collective runs,
