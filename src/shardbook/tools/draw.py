@@ -340,7 +340,7 @@ class Drawing:
         return "".join([*map(_figure, self._arrays), rest])
 
     def svg(self) -> str:
-        """Return the pictures as one SVG file, for light and dark pages."""
+        """Give the pictures as one SVG file, for light and dark pages."""
         parts, below, widest = [], 0.0, 0.0
         for placed in self._arrays:
             array, devices = (
