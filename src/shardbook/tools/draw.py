@@ -389,22 +389,22 @@ def _figure(array: _Placed) -> str:
 def draw(tree: Any) -> Drawing:
     """Draw which device holds which slice of each array in a tree.
 
-    On the left is the array, with the devices that hold each slice. On the
-    right is the mesh, with the slice that each device holds. The same
-    color means the same slice. Devices of one color hold copies, unless
-    the array is unreduced: they then hold different values that have not
-    been added up yet, and the drawing marks them with ≠.
+    On the left is the array with its slices, each with the devices that
+    hold it. On the right is the mesh, each device with the slice it holds.
+    The same color is the same slice. Devices of one color hold copies,
+    unless the array is unreduced: they then hold different values, which
+    are still to be added up, and the drawing marks them with ≠.
 
     Args:
-        tree: Anything that :func:`layout` takes, such as an array, a
-            Module or a state. An abstract array with a sharding is drawn
-            as it would be sharded.
+        tree: Whatever :func:`layout` takes: an array, a Module, a state.
+            An abstract array with a sharding is drawn as it would be
+            laid out.
 
     Returns:
-        A drawing, which a notebook shows as a picture. It prints as text,
-        which is also what a screen reader reads out. In a large tree,
-        arrays whose paths differ only in numbers are drawn once, and what
-        a page has no room for is left out; the drawing says so.
+        A drawing that a notebook shows. It prints as text, which is also
+        what a screen reader says of the picture. Of a large tree, arrays
+        that differ in the numbers of their path are drawn once, and what
+        is more than a page can show is left out; the drawing says so.
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
