@@ -228,8 +228,8 @@ def _compare(
         )
     elif mine > 10 * other and mine > 100:
         words = (
-            f"a call takes {mine:.0f} ms, one of the solution {other:.0f} "
-            "ms: see whether each call compiles anew"
+            f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms: "
+            "check whether each call compiles again"
         )
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"
