@@ -245,6 +245,7 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
         (NAME, "mine.py", "wrong"),
         (NAME, "other.py", "right"),
     ]
+    assert f"{NAME}  solved\n" in run("list").stdout
 
 
 def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
