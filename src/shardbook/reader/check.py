@@ -113,9 +113,7 @@ def check(
             f"{name} can't be sent to the process that grades: {error}. "
             "Write it to a file, and use: shardbook check FILE"
         ) from error
-    job = Job(
-        name, "your function", pickled=pickled.getvalue(), limits=limits
-    )
+    job = Job(name, "your function", pickled.getvalue(), limits)
     sandbox = _sandbox()
     try:
         with start(sandbox, job) as running:

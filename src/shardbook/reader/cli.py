@@ -289,7 +289,7 @@ def _sandbox() -> Iterator[Sandbox]:
 
 
 def _job(limits: Limits, name: str, path: Path) -> Job:
-    return Job(name, str(path), file=path.absolute(), limits=limits)
+    return Job(name, str(path), path.absolute(), limits)
 
 
 def _note(verdict: Verdict, path: Path) -> None:
