@@ -132,10 +132,11 @@ class Program:
 
         Args:
             *axes: Count only collectives between devices that differ in
-                exactly these mesh axes. Collectives over a part of these
-                axes count too, and so do those that are over these axes in
-                one mesh and over others in another. Without axes, count
-                all collectives.
+                exactly these mesh axes. Collectives among only some of the
+                devices along these axes (``part`` of
+                :class:`Collective`) count too, and so do those that are
+                over these axes in one mesh and over others in another.
+                Without axes, count all collectives.
         """
         return sum(
             each.sent * each.times
