@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
+
+import jax
+from jax.sharding import Sharding
 
 from shardbook.tools.communication import Collective
 from shardbook.tools.figure import (
@@ -26,6 +30,7 @@ from shardbook.tools.paper import (
     devices_picture,
     grid_of,
 )
+from shardbook.tools.resharding import resharding_figure
 from shardbook.tools.shards import (
     Slice,
     describe_holders,
@@ -189,8 +194,49 @@ def _draw_layout(tree: Any) -> Drawing:
     )
 
 
-def draw(tree: Any) -> Drawing:
-    """Draw which device holds which slice of each array in a tree.
+def _draw_resharding(before: Any, after: Any) -> Drawing:
+    trees = _placed_like(before, after), _placed_like(after, before)
+    pairs = list(zip_longest(*map(layout, trees)))
+    for one, other in pairs:
+        if _shape_of(one) != _shape_of(other):
+            raise ValueError(
+                "draw(before, after) takes the same arrays in two layouts, "
+                f"but got {_shape_of(one)} and {_shape_of(other)}"
+            )
+    figures = []
+    for one, other in pairs[:ARRAYS]:
+        old, new = _Placed(one), _Placed(other)
+        title = f"{old.title()} to {new.leaf.spec}"
+        figures.append(
+            resharding_figure(one, title, old.sharding, new.sharding)
+        )
+    rest = len(pairs) - len(figures)
+    return Drawing(figures, f"and {rest} more: draw a part" * bool(rest))
+
+
+def _placed_like(given: Any, other: Any) -> Any:
+    """Lay an array out as a sharding says, if it is one."""
+    if not isinstance(given, Sharding):
+        return given
+    if not hasattr(other, "shape"):
+        raise TypeError(
+            "draw() takes a sharding only together with an array, but got "
+            f"{other!r}"
+        )
+    return jax.ShapeDtypeStruct(other.shape, other.dtype, sharding=given)
+
+
+def _shape_of(leaf: LeafLayout | None) -> str:
+    """Name an array, to compare it with another."""
+    if leaf is None:
+        return "nothing"
+    return f"{leaf.path} {leaf.dtype}{list(leaf.shape)}".strip()
+
+
+def draw(tree: Any, after: Any = None) -> Drawing:
+    """Draw which device holds which slice of an array, or what moves.
+
+    ``draw(x)`` shows each array of a tree.
 
     On the left is the array with its slices, each with the devices that
     hold it. On the right is the mesh, each device with the slice it holds.
@@ -198,27 +244,42 @@ def draw(tree: Any) -> Drawing:
     unless the array is unreduced: they then hold different values, which
     are still to be added up, and the drawing marks them with ≠.
 
+    ``draw(collective)`` shows one that :func:`program` found: what each
+    device of a group holds before and after, and what travels. Terms of a
+    sum are striped. Where the program doesn't tell what a device holds,
+    words say so in place of the picture.
+
+    ``draw(before, after)`` shows what has to move if an array is laid out
+    in another way: what each device holds before and after, and how many
+    bytes it has to receive because it did not hold them. From where, and
+    by which collectives, is the choice of the program that moves them.
+
     Args:
         tree: Whatever :func:`layout` takes: an array, a Module, a state.
             An abstract array with a sharding is drawn as it would be
-            laid out.
+            laid out. Or a :class:`Collective`. Or, if ``after`` is an
+            array, a sharding for this array.
+        after: The same arrays in another layout, or a sharding for the
+            array ``tree``.
 
     Returns:
         A drawing that a notebook shows. It prints as text, which is also
-        what a screen reader says of the picture. Of a large tree, arrays
+        what a screen reader says of the picture; in a terminal with
+        colors, in color. Of a large tree, arrays
         that differ in the numbers of their path are drawn once, and what
         is more than a page can show is left out; the drawing says so.
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
-            traced.
+            traced, or if both arguments are shardings.
         ValueError: If an array or number that would be drawn is on no
-            device, or was deleted.
+            device, or was deleted, or if the arrays before and after have
+            different paths, shapes or dtypes, or are unreduced.
 
     Example:
         >>> import jax
         >>> from jax.sharding import NamedSharding, PartitionSpec as P
-        >>> from shardbook import draw
+        >>> from shardbook import draw, program
         >>> auto = jax.sharding.AxisType.Auto
         >>> mesh = jax.make_mesh((2, 4), ("data", "model"), (auto, auto))
         >>> columns = NamedSharding(mesh, P(None, "model"))
@@ -228,7 +289,28 @@ def draw(tree: Any) -> Drawing:
           devices 1 5: [0:16, 16:32]
           devices 2 6: [0:16, 32:48]
           devices 3 7: [0:16, 48:64]
+        >>> x = jax.device_put(jax.numpy.ones((8, 4)), columns)
+        >>> rows = NamedSharding(mesh, P("model"))
+        >>> draw(x, rows)
+        float32[8,4@model] P(None, 'model') to P('model')
+        devices  holds       then        receives (bytes)
+          0 4    [0:8, 0:1]  [0:2, 0:4]                24
+          1 5    [0:8, 1:2]  [2:4, 0:4]                24
+          2 6    [0:8, 2:3]  [4:6, 0:4]                24
+          3 7    [0:8, 3:4]  [6:8, 0:4]                24
+        192 bytes received in all
+        >>> total = program(lambda x: x.sum(axis=1), x)
+        >>> draw(total.communication[0])
+        1 all-reduce over model: f32[8]
+        before: a partial sum on each
+          devices 0-3: a partial sum, different on each
+        after: the sum on each
+          devices 0-3: the sum
+        each device sends 48 bytes, counted as a ring; the same in each \
+group of devices 4-7
     """
+    if after is not None:
+        return _draw_resharding(tree, after)
     if isinstance(tree, Collective):
         return Drawing([collective_figure(tree)])
     return _draw_layout(tree)

@@ -3,10 +3,13 @@
 import colorsys
 import html
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from shardbook.tools.tables import Table, html_of
 
 # Left, top, width and height.
 Box = tuple[float, float, float, float]
@@ -33,10 +36,8 @@ def color_of(number: int) -> str:
     if number < len(COLORS):
         return COLORS[number]
     # The golden angle: neighbors are far apart.
-    hue = number * 137.508 % 360 / 360
-    light, strong = 82 - number % 4 * 5, 55 + number % 3 * 15
-    rgb = colorsys.hls_to_rgb(hue, light / 100, strong / 100)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+    hue = number * 137.508 % 360
+    return f"hsl({hue:.0f} {55 + number % 3 * 15}% {82 - number % 4 * 5}%)"
 
 
 # --- Pictures ---
@@ -48,13 +49,15 @@ class Cell:
 
     Attributes:
         box: Where it is, in numbers from 0 to 1.
-        color: Which part it is, or none of it is there.
+        color: Which part it is.
         partial: Whether it is a term of a sum, not a value yet.
+        pale: Whether it is to stand back.
     """
 
     box: Box
     color: str
     partial: bool = False
+    pale: bool = False
 
 
 def scaled(box: Box, x: float, y: float, scale: float) -> Box:
@@ -64,13 +67,17 @@ def scaled(box: Box, x: float, y: float, scale: float) -> Box:
 
 
 def rect(
-    box: Sequence[float], fill: str = "none", stroke: str = "currentColor"
+    box: Sequence[float],
+    fill: str = "none",
+    stroke: str = "currentColor",
+    opacity: float = 1,
 ) -> str:
     """Draw a rectangle."""
     left, top, width, height = (f"{number:.1f}" for number in box)
+    faint = f' opacity="{opacity}"' if opacity < 1 else ""
     return (
         f'<rect x="{left}" y="{top}" width="{width}" height="{height}" '
-        f'fill="{fill}" stroke="{stroke}"/>'
+        f'fill="{fill}" stroke="{stroke}"{faint}/>'
     )
 
 
@@ -79,7 +86,10 @@ def stripes(box: Sequence[float]) -> str:
     left, top, width, height = box
     start, thick = f"M{left:.1f} {top + height / 2:.1f}h{width:.1f}", height
     if height > width:
-        start, thick = f"M{left + width / 2:.1f} {top:.1f}v{height:.1f}", width
+        start, thick = (
+            f"M{left + width / 2:.1f} {top:.1f}v{height:.1f}",
+            width,
+        )
     return (
         f'<path d="{start}" stroke="#fff" stroke-opacity="0.7" '
         f'stroke-width="{thick:.1f}" stroke-dasharray="3"/>'
@@ -93,7 +103,9 @@ def text(x: float, y: float, words: str, **attributes: Any) -> str:
         f' {name.replace("_", "-")}="{value}"'
         for name, value in attributes.items()
     )
-    return f'<text x="{x:.1f}" y="{y:.1f}"{extra}>{html.escape(words)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}"{extra}>{html.escape(words)}</text>'
+    )
 
 
 @dataclass(frozen=True)
@@ -136,11 +148,13 @@ class Line:
 
 def _escape(ground: int, color: str) -> str:
     """Choose one of the 256 colors that all terminals with colors have."""
-    steps = [
-        round(max(int(color[at : at + 2], 16) - 55, 0) / 40)
-        for at in (1, 3, 5)
-    ]
-    red, green, blue = steps
+    if color.startswith("#"):
+        rgb = [*bytes.fromhex(color[1:])]
+    else:
+        hue, strong, light = map(int, re.findall(r"\d+", color))
+        parts = colorsys.hls_to_rgb(hue / 360, light / 100, strong / 100)
+        rgb = [round(255 * part) for part in parts]
+    red, green, blue = (round(max(part - 55, 0) / 40) for part in rgb)
     return f"\x1b[{ground};5;{16 + 36 * red + 6 * green + blue}m"
 
 
@@ -164,6 +178,7 @@ class Figure:
         pictures: They stand beside each other where there is room.
         devices: The devices of a mesh and their colors, row by row, for a
             terminal.
+        table: What a page shows below the pictures; it is in the lines.
     """
 
     title: str
@@ -171,6 +186,7 @@ class Figure:
     caption: str
     pictures: Sequence[Picture]
     devices: Sequence[Sequence[tuple[str, str]]] = ()
+    table: Table | None = None
 
     def words(self) -> str:
         """Say what the pictures show."""
@@ -195,14 +211,11 @@ class Figure:
         pictures = "".join(map(str, self.pictures))
         words = html.escape(self.words())
         shown = f'<div role="img" aria-label="{words}">{pictures}</div>'
-        if not self.pictures:
-            shown = "".join(
-                f"<p>{html.escape(line.text)}</p>" for line in self.lines
-            )
         return (
-            f'<figure class="shardbook-drawing">{shown}'
+            f'<figure class="shardbook-drawing">{shown * bool(pictures)}'
             f"<figcaption><code>{html.escape(self.title)}</code>"
-            f"{html.escape(self.caption)}</figcaption></figure>"
+            f"{html.escape(self.caption)}</figcaption>"
+            f"{html_of(self.table) if self.table else ''}</figure>"
         )
 
 
@@ -242,7 +255,9 @@ class Drawing:
             widest = max(widest, 7.5 * len(figure.title))
             below += 20
             x = 0.0
-            height = max((each.height for each in figure.pictures), default=0)
+            height = max(
+                (each.height for each in figure.pictures), default=0
+            )
             for picture in figure.pictures:
                 y = below + (height - picture.height) / 2
                 move = f"translate({x:.0f} {y:.0f})"

@@ -142,9 +142,7 @@ def instructions_of(text: str) -> list[Found]:
     return within(entry)
 
 
-def _reduction(
-    line: str, computations: Mapping[str, Sequence[str]]
-) -> str:
+def _reduction(line: str, computations: Mapping[str, Sequence[str]]) -> str:
     """Say by what a collective combines the values of two devices."""
     named = _REDUCTION.search(line)
     body = computations.get(named[1], ()) if named else ()

@@ -103,7 +103,9 @@ def _move(each: Collective) -> _Move | str:
             )
             return _Move(devices, count, before, after, lambda i, j: i)
         case "all-reduce":
-            after = _Stage(f"the {noun} on each", _all, lambda _: f"the {noun}")
+            after = _Stage(
+                f"the {noun} on each", _all, lambda _: f"the {noun}"
+            )
             return _Move(devices, 1, terms, after, lambda i, j: 0)
         case "reduce-scatter" if each.dimension is not None:
             after = _Stage(
@@ -138,7 +140,8 @@ def _permutation(collective: Collective) -> _Move:
         met = [each for each in linked if each & {*pair}]
         linked = [each for each in linked if each not in met]
         linked.append({*pair}.union(*met))
-    devices = sorted(max(linked, key=len))
+    largest: set[int] = max(linked, key=len)
+    devices = sorted(largest)
     at = {device: place for place, device in enumerate(devices)}
     source = {at[to]: at[by] for by, to in collective.groups if to in at}
 
@@ -150,7 +153,9 @@ def _permutation(collective: Collective) -> _Move:
     return _Move(
         devices,
         1,
-        _Stage("an array on each", lambda i, _: i, lambda _: "its own array"),
+        _Stage(
+            "an array on each", lambda i, _: i, lambda _: "its own array"
+        ),
         _Stage("what arrived", lambda i, _: source.get(i), words),
         lambda i, j: i if source.get(j) == i else None,
     )
@@ -222,7 +227,7 @@ def _devices(ids: Sequence[int]) -> str:
 
 
 def _shown(count: int) -> list[int]:
-    """Choose the positions that are drawn: of many, a gap before the last."""
+    """Choose the positions that are drawn: of many, the first and last."""
     if count <= DRAWN:
         return [*range(count)]
     return [*range(DRAWN - 1), count - 1]
@@ -302,7 +307,7 @@ def collective_figure(each: Collective) -> Figure:
     move = _move(each)
     if isinstance(move, str):
         words = f"not drawn: {move}"
-        return Figure(title, [Line(words)], "", ())
+        return Figure(title, [Line(words)], f"; {words}", ())
     note = _note(each, move)
     first = each.arrays[0]
     last_dimension = first.count(",")

@@ -103,9 +103,11 @@ def grid_of(sharding: Any) -> Grid:
     if isinstance(sharding, NamedSharding):
         mesh = sharding.mesh
         ids = list(map(device_id, devices_in(sharding)))
-        sizes = [f"{k}={size}" for k, size in mesh.shape.items()] or [""]
+        # An axis of one device is no side of the picture.
+        axes = {k: size for k, size in mesh.shape.items() if size > 1}
+        sizes = [f"{k}={size}" for k, size in axes.items()] or [""]
         if len(sizes) > 1:
-            columns = mesh.axis_sizes[-1]
+            columns = axes[[*axes][-1]]
     else:
         held = sharding.device_set
         ids = sorted(map(device_id, {*jax.devices(), *held}))
@@ -130,9 +132,7 @@ def devices_picture(
     pitch: tuple[float, float] = (side + gap, side + gap)
     if numbered:
         pitch = (side + gap, side * paper.height + gap + 16)
-    parts = [
-        text(left + len(rows[0]) * pitch[0] / 2 - gap / 2, 15, across)
-    ]
+    parts = [text(left + len(rows[0]) * pitch[0] / 2 - gap / 2, 15, across)]
     if down:
         middle = top + len(rows) * pitch[1] / 2
         parts.append(text(left / 2 - 4, middle, down))
@@ -144,7 +144,8 @@ def devices_picture(
                 box = scaled(cell.box, x + indent, y, side)
                 if not numbered:
                     box = (x, y, side, side)
-                parts.append(rect(box, cell.color, cell.color))
+                opacity = 0.3 if cell.pale else 1
+                parts.append(rect(box, cell.color, cell.color, opacity))
                 if numbered and cell.partial:
                     center = (box[0] + box[2] / 2, box[1] + box[3] / 2 + 4)
                     parts.append(stripes(box))
