@@ -93,7 +93,7 @@ def test_a_collective_to_the_byte(kind: str, axes: tuple[str, ...]) -> None:
     assert (seen.kind, seen.axes) == (kind, axes)
     assert (seen.bytes, seen.sent) == (BYTES, sent(BYTES, group))
     assert (seen.times, seen.counted) == (1, True)
-    assert seen.direction == "forward"
+    assert seen.direction == ""
     assert seen.source == f"{__file__}:{line}"
 
 
@@ -139,6 +139,28 @@ def test_the_gradient_is_backward(kind: str) -> None:
     assert {(kind, "rematerialized"), (transposed, "backward")} >= (
         directions - {(kind, "forward")}
     )
+
+
+def test_outside_of_a_gradient_there_is_no_direction() -> None:
+    """An optimizer's update is of neither pass."""
+
+    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+        return (x @ w).sum()
+
+    def step(w: jax.Array, x: jax.Array) -> jax.Array:
+        value, gradient = jax.value_and_grad(loss)(w, x)
+        return w - value * gradient / jnp.linalg.norm(gradient)
+
+    sharding = NamedSharding(GRID, P("model"))
+    w = jax.device_put(jnp.ones((128, 8)), sharding)
+    seen = {
+        (line - step.__code__.co_firstlineno, each.direction)
+        for each in found(step, w, X)
+        for line in [int(each.source.rpartition(":")[2])]
+    }
+
+    assert {(-2, "forward"), (2, "")} <= seen
+    assert (2, "forward") not in seen
 
 
 def test_a_loop_without_a_count() -> None:

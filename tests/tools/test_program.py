@@ -365,9 +365,9 @@ def test_lines_of_two_files_of_one_name() -> None:
         "train.py:3",
         "train.py:4",
     ):
-        row = f"  2 all-reduce over model, forward, {place_}  "
+        row = f"  2 all-reduce over model, {place_}  "
         assert shown.count(row) == 1
-    assert shown.count("  2 all-reduce over model, forward  ") == 1
+    assert shown.count("  2 all-reduce over model  ") == 1
 
 
 def test_a_budget() -> None:

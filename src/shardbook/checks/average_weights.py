@@ -169,7 +169,7 @@ AGAIN = (
     "function once, outside"
 )
 STATIC = "another decay was compiled again: decay must not be static"
-TALK = "each device has all that it needs: there is nothing to exchange"
+TALK = "each device already has what it needs: exchange nothing"
 ALIAS = "An average that is the model"
 SHARDED = "On eight devices"
 EAGER = "One program per operation"

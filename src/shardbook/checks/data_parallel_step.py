@@ -54,14 +54,14 @@ ALL = CASES + cases("adam(), sharded=True")[-2:-1]
 NO_LOSS = "the step does not return the loss, a float32 scalar"
 LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
-UPDATE = "the model or the optimizer is not as the updates leave it"
+UPDATE = "the model or the optimizer has other values after the updates"
 IGNORED = "the fourth call does not use its own model and batch"
 BEFORE = same.Rival(
     lambda *of: by_path({"0": of[0], "1": of[1]}),
     "nothing was written to the model and the optimizer",
     read="The API",
 )
-DRIFT = "an array has another sharding after a step"
+DRIFT = "the sharding of an array changes in a step"
 KEPT = (
     "a step leaves old arrays of the model or the optimizer in memory: "
     "donate both"

@@ -115,7 +115,7 @@ EXAMPLE = LARGE[0]
 TALKING: list[Case | str] = [*CASES[:3], *LARGE]
 NO_MATCH = "edit_kernels(placed(mlp(8, 16, 8), mesh_of(1, 1)), '{}', abs)"
 NOTHING = "edit_kernels changes the model in place, and returns None"
-DTYPE = "an array has another dtype or shape"
+DTYPE = "the dtype or the shape of an array has changed"
 VALUES = "these are not the values of the model after the edit"
 ONCE = "a Variable that the model has twice must be edited, but only once"
 REPLACED = "a Variable was replaced, or has other metadata"
@@ -130,8 +130,7 @@ UNMATCHED = (
 )
 BEFORE = same.Rival(
     lambda model, *_: by_path(model),
-    "the arrays of the model that was passed in are as they were: write to "
-    "its own Variables",
+    "the model that was passed in is unchanged: write to its own Variables",
     read="The API",
 )
 SHOWN = "On eight devices"

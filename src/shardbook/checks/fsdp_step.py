@@ -37,8 +37,8 @@ ADDED = same.Rival(
 WRONG = "these are not the parameters after a step and the loss before"
 LAYOUT = "the parameters are not sharded by specs, or the loss by P()"
 LATER = (
-    "a step that is called again gives other parameters, or another loss, "
-    "than its arguments and the rate make"
+    "a later call returns other parameters, or another loss, than its "
+    "arguments and the rate give"
 )
 NOWHERE = "no program runs on the mesh: the host or one device does it all"
 KEPT = "the old parameters stay in memory after a step: donate them"

@@ -23,7 +23,7 @@ def data_parallel_step(
 
     Each device computes the gradient for its rows of the batch. For an
     MLP with a replicated optimizer, one all-reduce adds the gradients and
-    the losses: the bytes of the parameters, plus 4.
+    the losses, which takes the bytes of the parameters, plus 4.
 
     Args:
         model: A model whose arrays are replicated over ``mesh``.

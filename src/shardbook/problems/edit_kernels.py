@@ -19,13 +19,13 @@ def edit_kernels(
     ``jit``.
 
     Args:
-        model: Any Module, with its arrays committed to devices, as they
-            are on a mesh. Its Variables stay, with type and metadata, and
-            get new arrays of the same shape, dtype and sharding.
+        model: Any Module whose arrays are committed to devices, for
+            example on a mesh. Its Variables keep their types and metadata
+            and get new arrays of the same shape, dtype and sharding.
         pattern: Regular expression for the whole path of an array: the
             names that lead to it, joined by dots, as in
             ``layers.0.kernel``.
-        edit: Takes an array and returns one of the same shape, each
+        edit: Takes an array and returns one of the same shape, with each
             element computed from the same element alone. It is traced
             once for all arrays of one shape, dtype and sharding.
 
@@ -52,7 +52,8 @@ def edit_kernels(
     for keys, variable in nnx.to_flat_state(nnx.state(model)):
         if re.fullmatch(pattern, ".".join(map(str, keys))):
             array = variable[...]
-            # Without it, an array that edit makes itself is on one device.
+            # Without out_shardings, an array that edit makes itself is on
+            # one device.
             in_place = jax.jit(edited, out_shardings=array.sharding)
             variable[...] = in_place(array)
             matched = True

@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 def optimizer_like_params(
     model: nnx.Module, tx: Any, mesh: Mesh
 ) -> nnx.Optimizer[nnx.Module]:
-    """Return an ``nnx.Optimizer`` whose moments are where the params are.
+    """Return an ``nnx.Optimizer`` that is sharded like the parameters.
 
     With Adam's defaults, each device holds twice its bytes of the
     parameters, plus 8 bytes for two replicated counters.

@@ -8,11 +8,12 @@ from flax import nnx
 def state_zero_kernel(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the output of a Linear with kernel zeros and bias ones.
+    """Return the output of a Linear with a zero kernel and a bias of ones.
 
-    A Linear of ``x.shape[-1]`` inputs and ``features`` outputs gets a bias
-    of ones. It is split into graphdef and state, the kernel in the state
-    is set to zeros by its path, and the merged model is called on ``x``.
+    The function builds a Linear with ``x.shape[-1]`` inputs and
+    ``features`` outputs, writes ones into its bias, and splits the model
+    into graphdef and state. It then finds the kernel in the state by its
+    path, sets the kernel to zeros, and calls the merged model on ``x``.
 
     Args:
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
@@ -57,9 +58,9 @@ def zero_if_kernel(
 
     Returns:
         An array of the same shape and dtype. If the leaf is committed, its
-        sharding is the same too, except under ``jax.jit`` on Auto axes:
-        there the compiler chooses it, unless ``out_shardings`` or a
-        constraint says it.
+        sharding is the same too, except under ``jax.jit`` on Auto axes,
+        where the compiler chooses the sharding unless ``out_shardings`` or
+        a constraint does.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [

@@ -63,9 +63,11 @@ class Collective:
             call that takes this branch.
         bounded: Whether it runs at most ``times`` times: not in a loop
             whose end depends on data.
-        direction: ``"forward"``, ``"backward"`` or ``"rematerialized"``,
-            or several of them for a combined collective. Empty if the
-            program does not tell.
+        direction: The pass of a gradient that it belongs to:
+            ``"forward"``, ``"backward"`` or ``"rematerialized"``, or
+            several of them for a combined collective. What is outside of a
+            gradient, such as an optimizer's update, and what the compiler
+            gives no name, has none, and adds none to a combined one.
         source: File and line of the code that caused it, outside of jax,
             flax, optax and Python itself, such as ``"train.py:31"`` with
             its folder. Empty if the program does not tell.

@@ -16,13 +16,14 @@ LIBRARIES = ("flax", "jax", "jaxlib", "optax")
 def direction_of(op_name: str) -> str:
     """Tell forward from backward by the path of transformations."""
     words = []
-    # A combined instruction has the paths of its parts. What the compiler
-    # adds to lay out an argument has the argument's name.
-    for part in op_name.split(":") if "/" in op_name else ():
+    # A combined instruction has the paths of its parts.
+    for part in op_name.split(":"):
         if "rematted_computation" in part:
             words.append("rematerialized")
-        else:
-            words.append("backward" if "transpose(" in part else "forward")
+        elif "transpose(" in part:
+            words.append("backward")
+        elif "jvp(" in part:
+            words.append("forward")
     return ", ".join(dict.fromkeys(words))
 
 

@@ -6,7 +6,8 @@ from contextlib import contextmanager, redirect_stdout
 
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen
-from shardbook.grading.differences import show
+from shardbook.grading.differences import is_array, leaves, show
+from shardbook.grading.measures.results import types
 
 
 @contextmanager
@@ -46,7 +47,9 @@ def refusal(
 
     def describe(seen: Seen) -> str:
         if not seen.noted:
-            return f"no error, but {show(seen.result)}"
+            arrays = any(map(is_array, leaves(seen.result).values()))
+            got = types(seen) if arrays else show(seen.result)
+            return f"no error, but {', '.join(got.splitlines())}"
         (error,) = seen.noted
         text = str(error)
         right = isinstance(error, kind) and all(w in text for w in words)
