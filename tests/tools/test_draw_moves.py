@@ -396,7 +396,7 @@ def test_many_devices_are_words_alone() -> None:
 
     assert "<svg" not in drawing._repr_html_()
     assert "more rows" in repr(drawing)
-    assert "0 bytes received in all" in repr(drawing)
+    assert "1,015,808 bytes received in all" in repr(drawing)
 
 
 # --- Terminals ---
