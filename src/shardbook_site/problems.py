@@ -73,16 +73,21 @@ def picture(text: str) -> str:
             )
             (each,) = communication(text, mesh)
             figures.append(draw(each)._repr_html_())
-        return "".join(figures).replace("\n", "&#10;")
+        return _framed("".join(figures))
     spec = [
         tuple(axes) if isinstance(axes, list) else axes
         for axes in given["spec"]
     ]
     array = abstract_array(tuple(given["shape"]), mesh, spec)
     html = draw(array)._repr_html_()
-    # The devices are enough. In Markdown, a line ends what is indented.
-    html = re.sub("<svg.*?</svg>", "", html, count=1)
-    return html.replace("\n", "&#10;")
+    # The devices are enough.
+    return _framed(re.sub("<svg.*?</svg>", "", html, count=1))
+
+
+def _framed(figures: str) -> str:
+    # In Markdown, a line ends what is indented.
+    figures = figures.replace("\n", "&#10;")
+    return f'<div class="problem-picture">{figures}</div>'
 
 
 class FromTemplate(SphinxDirective):
