@@ -1,4 +1,4 @@
-"""See, and check, how the state of a Flax model is spread over devices."""
+"""Show and check how the state of a Flax model is sharded over devices."""
 
 import importlib
 import sys

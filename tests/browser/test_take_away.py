@@ -14,21 +14,7 @@ from playwright.sync_api import Page
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
-# Where a text says that it runs alone, it must do so without us.
-WITHOUT_US = "import sys; sys.modules['shardbook'] = None\n"
 BLOCK = "div.highlight:has(button.copybtn)"
-
-
-def run(code: str, folder: Path) -> None:
-    """Run code in a fresh interpreter, as a file in a folder."""
-    path = folder / "taken.py"
-    path.write_text(code, "utf-8")
-    subprocess.run(
-        (sys.executable, "-W", "error::DeprecationWarning:__main__", path),
-        cwd=folder,
-        check=True,
-        timeout=300,
-    )
 
 
 def copies(page: Page, within: str = "") -> list[str]:
@@ -81,10 +67,8 @@ def test_every_button_copies_its_block(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_problem_is_taken_away(
-    page: Page, html: Path, name: str, tmp_path: Path
-) -> None:
-    """Starter and solution are the tested file, and cells run elsewhere."""
+def test_a_problem_is_taken_away(page: Page, html: Path, name: str) -> None:
+    """Starter and solution are the tested files, as text and as a file."""
     page.goto(f"problems/{name}.html")
     *_, starter = copies(page, "section#your-attempt")
     solution, *_ = copies(page, "section#solution details")
@@ -99,9 +83,21 @@ def test_a_problem_is_taken_away(
     assert starter == code == attempt_files.starter(name).rstrip()
     assert check == f"import shardbook\n\nshardbook.check({name})"
     assert devices.endswith('"jax_num_cpu_devices", 8)')
-    run(WITHOUT_US + starter, tmp_path)
-    if name == NAMES[0]:
-        run("\n\n".join(cells(html, f"problems/{name}.html")), tmp_path)
+
+
+def test_the_cells_of_a_page_run_elsewhere(
+    html: Path, tmp_path: Path
+) -> None:
+    """They are a program, without what a notebook adds to Python."""
+    code = "\n\n".join(cells(html, f"problems/{NAMES[0]}.html"))
+    path = tmp_path / "taken.py"
+    path.write_text(code, "utf-8")
+    subprocess.run(
+        (sys.executable, "-W", "error::DeprecationWarning:__main__", path),
+        cwd=tmp_path,
+        check=True,
+        timeout=300,
+    )
 
 
 def test_the_menu_offers_what_there_is(page: Page) -> None:

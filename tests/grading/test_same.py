@@ -276,11 +276,11 @@ def test_a_check_that_could_not_run_is_never_right(
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
     job = Job("toy", "toy.py", path)
-    right = run.grade(job)
+    right = job()
     run.solution.cache_clear()
     monkeypatch.delattr("jax._src.compiler.compile_or_get_cached")
 
-    verdict = run.grade(job)
+    verdict = job()
 
     assert isinstance(right, Verdict)
     assert isinstance(verdict, Verdict)

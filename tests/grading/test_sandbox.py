@@ -67,11 +67,6 @@ HOSTILE = {
         "crashed",
         "it used more than 5 s of CPU time\n(line 1)",
     ),
-    "loops_in_c": (
-        body("sum(range(10**13))"),
-        "crashed",
-        "its process used more than 5 s of CPU time",
-    ),
     "loops_in_jit": (
         body(
             "import jax",
@@ -82,24 +77,10 @@ HOSTILE = {
         "crashed",
         "its process used more than 5 s of CPU time",
     ),
-    "ignores_signals": (
-        body(
-            "import signal",
-            "signal.signal(signal.SIGXCPU, signal.SIG_IGN)",
-            "while True: pass",
-        ),
-        "crashed",
-        "its process used more than 5 s of CPU time",
-    ),
     "takes_most_errors": (
         body("while True:", "    try: 1 / 0", "    except Exception: pass"),
         "crashed",
         "it used more than 5 s of CPU time\n(line ",
-    ),
-    "searches_for_long": (
-        body("import re", "re.match('(a|aa)+$', 'a' * 99 + 'b')"),
-        "crashed",
-        "it used more than 5 s of CPU time\n(line 5)",
     ),
     "has_a_child_that_hangs": (
         body("import os", "os.system('while :; do :; done')"),
@@ -111,25 +92,10 @@ HOSTILE = {
         "crashed",
         "it hardly used the CPU for 5 s\n(line 5)",
     ),
-    "waits_for_itself": (
-        body(
-            "import threading",
-            "lock = threading.Lock()",
-            "lock.acquire()",
-            "lock.acquire()",
-        ),
-        "crashed",
-        "it hardly used the CPU for 5 s\n(line 7)",
-    ),
     "forks_without_end": (
         body("import os", "while True: os.fork()"),
         "crashed",
         "its process started more than 256 processes",
-    ),
-    "ends_its_parent": (
-        body("import os", "os.kill(os.getppid(), 15)", "while True: pass"),
-        "crashed",
-        "its process and the one that watches over it were killed",
     ),
     "kills_its_parent": (
         body("import os", "os.kill(os.getppid(), 9)", "while True: pass"),
@@ -147,11 +113,6 @@ HOSTILE = {
         body("import os", "os._exit(0)"),
         "crashed",
         "ended with exit status 0",
-    ),
-    "is_killed": (
-        body("import os", "os.kill(os.getpid(), 9)"),
-        "crashed",
-        "died of SIGKILL",
     ),
     "crashes_python": (
         body("import ctypes", "ctypes.string_at(0)"),
@@ -220,11 +181,6 @@ HOSTILE = {
     ),
     "is_large": ("#" * 2**21, "crashed", "larger than 1,048,576 bytes"),
     "is_a_folder": (Path.mkdir, "crashed", "can't be read: Is a directory"),
-    "is_a_broken_link": (
-        lambda path: path.symlink_to("nowhere"),
-        "crashed",
-        "can't be read: No such file",
-    ),
     "has_vanished": (
         lambda path: None,
         "crashed",

@@ -37,6 +37,12 @@ ROOMS: dict[str, set[str]] = {
         "shardbook.grading.jobs",
     },
 }
+# A class prints itself by a module that knows the class: no other two
+# modules may need each other.
+PRINTERS = {
+    "shardbook.grading.show": "shardbook.grading.verdict",
+    "shardbook.tools.layout_table": "shardbook.tools.layout",
+}
 # What neither a tool nor anything that it imports may need.
 BLOCKED = ("cloudpickle", "flax", "psutil", "rich", "typer", "watchfiles")
 TRY_TOOLS = f"""
@@ -94,6 +100,22 @@ def test_no_room_imports_upward() -> None:
     ]
 
     assert not upward
+
+
+def test_no_circle_but_a_class_and_its_printer() -> None:
+    """No module needs one that needs it, wherever it is imported."""
+    paths = dict(modules())
+    needs = {
+        name: {
+            other if other in paths else other.rpartition(".")[0]
+            for other in imported(path)
+        }
+        - {PRINTERS.get(name)}
+        for name, path in paths.items()
+    }
+
+    # A CycleError names the modules of a circle.
+    assert [*TopologicalSorter(needs).static_order()]
 
 
 def test_no_room_imports_from_the_package_itself() -> None:

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -232,7 +231,7 @@ def test_json(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
-    """It is graded as that problem, and attempts/ is not asked for."""
+    """It is graded and noted as that problem, without a folder attempts."""
     (tmp_path / "mine.py").write_text("def mine(): ...\n")
     (tmp_path / "other.py").write_text(attempt_files.solution(NAME))
     result = run("check", "--json", NAME, "mine.py", NAME, "other.py")
@@ -245,6 +244,7 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
         (NAME, "mine.py", "wrong"),
         (NAME, "other.py", "right"),
     ]
+    assert f"{NAME}  solved\n" in run("list").stdout
 
 
 def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
@@ -391,22 +391,6 @@ def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
     )
     assert "Traceback" not in no_room.stderr
     assert "OSError: not I\nCan't grade: the process" in no_jax.stderr
-
-
-def test_two_checks_at_once(run: Run, tmp_path: Path) -> None:
-    """Two checks at once grade and note their attempts."""
-    two = (NAME, OTHER)
-    for name in two:
-        path = solve(tmp_path, name)
-    with ThreadPoolExecutor() as pool:
-        results = [*pool.map(run, ["check", "check"], two)]
-
-    assert [result.returncode for result in results] == [0, 0]
-    assert {each.name for each in path.parent.iterdir()} == {
-        *(f"{name}.py" for name in two),
-        attempt_files.PROGRESS.name,
-    }
-    assert len([*(tmp_path / attempt_files.PROGRESS).iterdir()]) == 2
 
 
 @pytest.mark.parametrize("command", ["check", "watch"])

@@ -165,14 +165,6 @@ def test_a_tree_has_a_picture_for_each_array() -> None:
     assert "&lt;b&gt; float32[2,2]" in page
 
 
-def test_the_axes_are_named() -> None:
-    """draw() names the mesh axes beside the sizes, as JAX does."""
-    whole, devices = pictures(abstract((4, 8), "data", "model"))
-
-    assert {part.text for part in whole} >= {"8@model", "4@data"}
-    assert {part.text for part in devices} >= {"model=4", "data=2"}
-
-
 def test_an_empty_array_is_drawn() -> None:
     """draw() gives an empty array one slice, which every device holds."""
     x = abstract((0, 4), "data")

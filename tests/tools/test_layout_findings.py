@@ -138,7 +138,9 @@ def test_a_spec_that_leaves_the_largest_axis_whole() -> None:
     table = {"embedding": array((4096, 64), COLUMNS)}
 
     assert found(table) == {"embedding": ("largest_axis", 4096 * 16 * 4)}
-    assert "leaves 16 of the axis of 64" in repr(layout(table))
+    assert "cuts the dimension of 64 to 16 on each device" in repr(
+        layout(table)
+    )
     assert found({"embedding": array((4096, 64), ROWS)}) == {}
     # 4095 rows can't be divided by four.
     assert found({"embedding": array((4095, 64), COLUMNS)}) == {}

@@ -407,7 +407,7 @@ def test_a_budget() -> None:
             "Unknown mesh axis 'modle'. Known: 'data'",
         ),
         ({"memory": "16 GB"}, "Unknown size '16 GB'"),
-        ({"transfers": 0}, "transfers are not known"),
+        ({"transfers": 0}, "transfers of this program are unknown"),
     ],
 )
 def test_a_budget_that_cannot_be_kept(
@@ -581,7 +581,7 @@ def test_unknown_transfers_hide_nothing() -> None:
 
     with pytest.raises(BudgetExceeded, match="all-reduce: 1, ") as caught:
         seen.expect(collectives={}, transfers=0)
-    assert "transfers are not known" in str(caught.value)
+    assert "transfers of this program are unknown" in str(caught.value)
 
 
 def test_two_meshes() -> None:

@@ -17,7 +17,7 @@ CHECKS = (
     same.structure(
         CASES,
         lambda seen: str(dict(seen.result.shape)),
-        'the axes are not "data" and "model", in this order, with as many '
+        'the axes must be "data" and "model", in this order, with as many '
         "devices as asked for",
     ),
     same.structure(
@@ -37,12 +37,12 @@ CHECKS = (
     same.placement(
         CASES,
         lambda seen: f"ids {seen.result.device_ids.tolist()}",
-        "these are not the first devices, row by row",
+        "the mesh must have the first devices, row by row",
         read="On eight devices",
     ),
     same.refusal(
         [f"auto_mesh{shape}" for shape in TOO_LARGE],
-        "the mesh needs more devices than there are: raise a ValueError",
+        "the mesh needs more devices than exist: raise a ValueError",
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -130,27 +130,28 @@ CHECKS = (
     same.placement(
         BY_RULES + PRIORITY,
         measures.layouts,
-        "an array is not sharded as nn.logical_to_mesh_axes says for the "
-        "names in its nn.LogicallyPartitioned and the rules",
+        "an array is not sharded as nn.logical_to_mesh_axes maps the names "
+        "in its nn.LogicallyPartitioned by the rules",
         read="The API",
     ),
     same.placement(
         MIXED,
         measures.layouts,
-        "the rules are for the names in nn.LogicallyPartitioned; those in "
-        "nn.Partitioned are mesh axes",
+        "the rules apply only to the names in nn.LogicallyPartitioned; "
+        "those in nn.Partitioned are mesh axes",
         read="Mesh axes that pass through the rules",
     ),
     same.communication(
         LARGE,
         measures.collectives,
-        "each device can make its own shards without the others",
+        "a program has collectives, but each device can make its own "
+        "shards without the others",
     ),
     same.placement(
         LARGE,
         measures.program_bytes,
-        "a program needs more memory on a device than making its shards "
-        "takes",
+        "a program needs more memory on a device than it takes to make "
+        "the shards",
         read="On eight devices",
         agree=same.AtMost(1.05, "bytes on a device"),
     ),
@@ -159,7 +160,7 @@ CHECKS = (
             # The last mesh has all devices along "model".
             cases(layer, rules)[-1],
             "a name that is not a mesh axis, or a logical name without a "
-            "rule, must be a ValueError with this name",
+            "rule, must raise a ValueError with this name",
             names=name,
             read=heading,
         )
@@ -167,7 +168,7 @@ CHECKS = (
     ),
     same.refusal(
         INDIVISIBLE,
-        "an indivisible dimension must be a ValueError",
+        "an indivisible dimension must raise a ValueError",
         read="A constraint in the place of out_shardings",
     ),
 )

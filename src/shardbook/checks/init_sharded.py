@@ -23,35 +23,41 @@ WITHOUT_A_RULE = (
 )
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, "these are not build's values"),
+    same.values(
+        CASES,
+        measures.result,
+        "the values are not those that build() returns",
+    ),
     same.structure(
         cases("twice(mlp(8, 16, 8))"),
         measures.paths,
-        "a layer that the model has twice is two layers in the result: "
-        "let jit return the state, not the Module",
+        "a layer that occurs twice in the model became two layers: let "
+        "jit return the state, not the Module",
     ),
     same.placement(
         CASES + ORDER,
         measures.layouts,
-        "an array is not laid out by the first rule for its whole path",
+        "an array is not sharded by the first rule that matches its whole "
+        "path",
     ),
     same.placement(
         LARGE,
         measures.program_bytes,
-        "a program needs more memory on a device than making its shards "
-        "takes",
+        "a program needs more memory on a device than it takes to make "
+        "the shards",
         read="On eight devices",
         agree=same.AtMost(1.05, "bytes on a device"),
     ),
     same.communication(
         LARGE,
         measures.collectives,
-        "each device can make its own shards without the others",
+        "a program has collectives, but each device can make its own "
+        "shards without the others",
     ),
     *(
         same.refusal(
             cases(build, rules)[0],
-            "an array without a rule must be a ValueError with its path",
+            "an array without a rule must raise a ValueError with its path",
             names=path,
         )
         for build, rules, path in WITHOUT_A_RULE

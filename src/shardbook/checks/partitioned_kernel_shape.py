@@ -84,7 +84,7 @@ CHECKS = (
     structure(
         partial(box, "kernel"),
         "wrap the initializer of the kernel once in nn.with_partitioning, "
-        "with a tuple of one name for each axis",
+        "with a tuple that has one name for each dimension",
         read="The API",
     ),
     same.values(
@@ -95,20 +95,20 @@ CHECKS = (
     ),
     structure(
         partial(box, "bias"),
-        "the box of a bias is an nn.Partitioned with one name",
+        "a box around the bias must be an nn.Partitioned with one name",
         agree=lambda found, _: found in ("no box", "Partitioned, names: 1"),
     ),
-    structure(drawn, "the kernel is not float32, or not of lecun_normal"),
+    structure(drawn, "the kernel must be float32, drawn by lecun_normal"),
     structure(
         lambda seen: seen.noted[-1].keys,
-        "init was given another key than jax.random.key(seed)",
+        "init must be given jax.random.key(seed)",
         # Where init is only traced, its key is never known.
         agree=lambda found, wanted: found in ([], wanted),
     ),
     same.placement(
         WATCHED,
         lambda seen: P(*seen.noted[-1].params["kernel"].names),
-        'shard the columns of the kernel over "model", and not its rows',
+        'shard the columns of the kernel over "model", not the rows',
         read="The API",
     ),
 )

@@ -19,7 +19,7 @@ CHECKS = (
     same.structure(
         CASES,
         lambda seen: str(jax.tree.structure(seen.result)),
-        "the result is not a tree of the same structure",
+        "the result must be a tree of the same structure as the batch",
     ),
     same.values(CASES, measures.result, "these are not the batch's rows"),
     same.placement(
@@ -37,7 +37,7 @@ CHECKS = (
     same.placement(
         replace(CASES[0], given=COPIES),
         measures.copies,
-        "the batch goes to one device first, and is copied from there",
+        "the batch goes to one device first and is copied from there",
         read="An array of JAX first",
         under=measures.guarded_copies,
     ),

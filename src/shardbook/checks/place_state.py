@@ -39,34 +39,38 @@ REFUSED = (
 )
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, "an array has other values"),
+    same.values(
+        CASES, measures.result, "the values of an array have changed"
+    ),
     same.structure(
         cases("twice(mlp(8, 16, 8)), {mesh}, RULES"),
         measures.paths,
-        "a layer that the model has twice is two layers in the result: "
-        "map over the state, not over the Module",
+        "a layer that occurs twice in the model became two layers: map "
+        "over the state, not over the Module",
     ),
     same.placement(
         CASES,
         measures.argument_layouts,
-        "the model that was passed in has changed: its state has the same "
-        "Variables",
+        "the model that was passed in has changed; note that its state "
+        "shares its Variables",
     ),
     same.placement(
         CASES + ORDER,
         measures.layouts,
-        "an array is not laid out by the first rule for its whole path",
+        "an array is not sharded by the first rule that matches its whole "
+        "path",
         read="The API",
     ),
     same.placement(
         cases("mlp(8, 16, 8), backwards({mesh}), RULES"),
         measures.layouts,
-        "the mesh that is given has its devices in another order",
+        "place the arrays on the mesh that is passed in, whose devices are "
+        "in reverse order",
     ),
     *(
         same.refusal(
             cases(arguments)[-1],
-            "a ValueError must name each array that can't be laid out, and "
+            "a ValueError must name each array that can't be placed, and "
             "no other",
             names=paths,
             never=others,

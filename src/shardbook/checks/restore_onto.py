@@ -73,18 +73,26 @@ WIDER = call("checkpoint(linear, 16, 40)", "too_large(linear, 16, 48)")
 RENAMED = call(build="lambda: twice(dropout_mlp(16, 40, 24))")
 DAMAGED = call(f"truncated({SAVED})")
 WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
-COPIED = "an array is put on one device, and copied from there"
+COPIED = "an array is put on one device and copied from there"
 MODEL = "a checkpoint of another model must raise a ValueError"
 ERROR = "a damaged checkpoint must raise an error"
 guarded = measures.guarded_copies
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, "an array has other values"),
-    same.placement(CASES, measures.layouts, "an array has another layout"),
+    same.values(
+        CASES,
+        measures.result,
+        "the values of an array are not those of the checkpoint",
+    ),
+    same.placement(
+        CASES,
+        measures.layouts,
+        "an array is not sharded by its rule on the mesh",
+    ),
     same.placement(
         CASES,
         noted_lines,
-        "an array is read in another layout, and moved afterwards",
+        "an array is restored in another sharding and moved afterwards",
         read="The API",
         agree=same.within,
         under=orbax_reads,

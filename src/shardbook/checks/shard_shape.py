@@ -8,7 +8,7 @@ from jax.sharding import Sharding
 from shardbook.grading import measures, same, spies
 from shardbook.grading.cases import on_meshes
 
-ASKS = "it asks a sharding: compute the shape yourself"
+ASKS = "the call asks a sharding: compute the shape yourself"
 CASES = on_meshes(
     'shard_shape((16, 24), P("data", "model"), {mesh})',
     'shard_shape((4, 16, 5), P(None, "data"), {mesh})',

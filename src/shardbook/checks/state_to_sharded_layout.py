@@ -126,8 +126,7 @@ CHECKS = (
         rivals=[
             same.Rival(
                 lambda *_: {"kernel": P(None, "model")},
-                "the bias has no spec: None is not a leaf of a tree, P() "
-                "is",
+                "the bias has no spec: None is not a leaf, but P() is",
                 read='`None` for "not sharded"',
             )
         ],
@@ -140,15 +139,15 @@ CHECKS = (
         rivals=[
             same.Rival(
                 lambda *_: np.array([6.0], np.float32),
-                "these are the leaves of the state: count those of your "
-                "tree",
+                "this is the number of leaves in the state: count the "
+                "leaves of your tree of specs",
                 read="Problem",
             ),
             *(
                 same.Rival(
                     lambda *_, count=count: np.array([count], np.float32),
-                    "the spec of a Variable with several arrays is "
-                    "another: go by the name of the Variable",
+                    "in a Variable with several arrays, each array gets "
+                    "the spec of the Variable: choose by its name",
                     read="A rule by rank",
                 )
                 for count in (9, 10)

@@ -28,13 +28,14 @@ CHECKS = (
     same.values(
         [*PLACED, ALONE],
         measures.as_list,
-        "these are not the ids of the holders, in ascending order",
+        "these are not the ids of the devices that hold the element, in "
+        "ascending order",
         read="Slices of devices",
     ),
     same.communication(
         PLACED,
         measures.programs,
-        "it computes with JAX, but the sharding is enough",
+        "the call computes with JAX, but asking the sharding is enough",
         read="On eight devices",
     ),
     same.refusal(

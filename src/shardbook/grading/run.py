@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -29,12 +29,10 @@ from shardbook.grading.attempt import (
     solution,
 )
 from shardbook.grading.cases import Case, compiled
-from shardbook.grading.job import Job
 from shardbook.grading.jobs.environment import forget_programs
 from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
 from shardbook.grading.spies import replaced
-from shardbook.grading.verdict import Verdict
 
 _real_warn = warnings.warn
 
@@ -53,50 +51,50 @@ def rehearse(problem: str, devices: int = 8) -> None:
         check.run(solution(problem))
 
 
-def grade(job: Job) -> Verdict | Job:
+def grade(
+    problem: str,
+    given: Path | bytes,
+    seconds: float,
+    devices: int,
+    *,
+    elsewhere: bool,
+) -> tuple[dict[str, Any], int]:
     """Grade an attempt; this process is its own, and ends with it.
 
     Args:
-        job: The attempt, and what it is graded with.
+        problem: The name of the problem.
+        given: The file of the attempt, or a pickled function.
+        seconds: The limit that the attempt exceeds if a signal comes.
+        devices: How many devices to grade it on.
+        elsewhere: Whether to run the checks for the other number of
+            devices.
 
     Returns:
-        The verdict, or the job for the other number of devices that the
-        checks of the problem ask for.
+        What the verdict says of the attempt, and the number of devices
+        that the attempt is to be graded on next; 0 if the verdict stands.
     """
-    checks = _checks(job.problem, job.devices)
-    verdict = Verdict(job.problem, job.source, **_found(job, checks))
-    if passed := job.passed:
-        agree = verdict.status in ("right", passed.status)
-        return passed if agree else verdict
-    fits = verdict.status in ("right", "incomplete")
-    if fits and hasattr(checks, "ELSEWHERE"):
-        return replace(job, devices=checks.OTHER_DEVICES, passed=verdict)
-    return verdict
-
-
-def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
-    """Run the checks, and give what a verdict says of the attempt."""
+    checks = _checks(problem, devices)
     attempt, step = None, "callable"
-    filename = str(job.file or "")
+    filename = "" if isinstance(given, bytes) else str(given)
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
     found: dict[str, Any] = {"status": "right"}
-    if job.file:
+    if filename:
         # What is beside the attempt can be imported. It is last on the
         # path, so that a file called json.py is in no one's way.
         sys.path.append(os.path.dirname(filename))
         sys.dont_write_bytecode = True
     try:
         with (
-            _limits(job.limits.seconds),
+            _limits(seconds),
             replaced(warnings, "warn", _warn),
         ):
-            if job.file:
-                attempt = load_file(job.problem, filename)
+            if isinstance(given, bytes):
+                attempt = load_pickle(problem, given)
             else:
-                attempt = load_pickle(job.problem, job.pickled)
+                attempt = load_file(problem, filename)
             attempt.find()
-            for check in checks.ELSEWHERE if job.passed else checks.CHECKS:
+            for check in checks.ELSEWHERE if elsewhere else checks.CHECKS:
                 step = check.name
                 try:
                     check.run(attempt)
@@ -108,7 +106,7 @@ def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
                     remarks.append((str(error), getattr(error, "read", "")))
             step = "deprecated"
             _require_nothing_deprecated(attempt, checks)
-            if not job.passed:
+            if not elsewhere:
                 step = "comparison"
                 try:
                     found["compared"], slow = _compare(
@@ -140,7 +138,9 @@ def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
         found = {"check": step, **_failure(error, checks)}
     if attempt and "check" in found:
         found |= {"call": attempt.call, "given": attempt.given}
-    return found
+    others = getattr(checks, "OTHER_DEVICES", 0)
+    fits = found["status"] in ("right", "incomplete")
+    return found, others if fits and not elsewhere else 0
 
 
 def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
@@ -228,8 +228,8 @@ def _compare(
         )
     elif mine > 10 * other and mine > 100:
         words = (
-            f"a call takes {mine:.0f} ms, one of the solution {other:.0f} "
-            "ms: see whether each call compiles anew"
+            f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms: "
+            "check whether each call compiles again"
         )
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"

@@ -12,10 +12,10 @@ from shardbook.grading import show
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of one attempt.
+    """The result of grading an attempt.
 
-    It tells you whether your function does what the problem asks. It is no
-    proof against an attempt that means to mislead the grader.
+    It tells you whether your function does what the problem asks. It does
+    not protect against an attempt that is written to deceive the grader.
 
     Attributes:
         problem: The name of the problem.
@@ -24,19 +24,19 @@ class Verdict:
             or ``"incomplete"``: no check failed, but some could not run.
         check: The check that failed first, or ``""``.
         call: The call that was made, as Python code.
-        given: What is altered around the call.
+        given: What was changed around the call.
         got: What came back.
         expected: What should have come back.
         why: What that means, in a sentence.
         read: The section to read, of the problem's page or of the guide to
             errors.
-        compared: For a right answer, the attempt's value and the
-            solution's of each quantity.
-        remarks: For a right answer, what could be better; with each, the
+        compared: For a right answer, each quantity with the attempt's
+            value and the solution's.
+        remarks: For a right answer, what could be better, each with the
             section of the page to read, or ``""``.
         not_run: The checks that could not run, because a private part of
             jax or flax is missing.
-        printed: The last of what the attempt printed.
+        printed: The end of what the attempt printed.
         seconds: How long the grading took, in seconds of wall-clock time.
     """
 
@@ -62,7 +62,7 @@ class Verdict:
         return self.status == "right"
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as a dictionary, for a program."""
+        """Return the verdict as a dictionary, for a program."""
         return asdict(self)
 
     def update(self, **changes: Any) -> "Verdict":

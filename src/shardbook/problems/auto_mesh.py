@@ -13,11 +13,11 @@ def auto_mesh(data: int, model: int) -> Mesh:
 
     Returns:
         A mesh of the first ``data * model`` devices of ``jax.devices()``.
-        On CPU the devices are in that order, row by row; on a TPU,
+        On CPU they are in that order, row by row. On a TPU,
         ``jax.make_mesh`` may order them by how they are connected.
 
     Raises:
-        ValueError: From JAX, if there are fewer devices.
+        ValueError: From JAX, if there aren't enough devices.
 
     Example:
         ``auto_mesh(2, 4).axis_types`` is

@@ -18,10 +18,10 @@ def init_boxed(
 ) -> Any:
     """Return the variables of ``layer``, sharded as their boxes say.
 
-    One program makes all arrays. With initializers that draw each number
-    by itself, a device needs memory for its own shards alone: the bytes of
-    results and temporaries are about those of the unsharded program,
-    divided by the number of devices that share the arrays.
+    One program makes all arrays. If the initializers draw each number
+    separately, a device needs memory for its own shards only: for results
+    and temporaries, about as many bytes as the unsharded program, divided
+    by the number of devices that share the arrays.
 
     Args:
         layer: Linen module with an ``__call__`` of one argument. Its boxes
@@ -32,17 +32,16 @@ def init_boxed(
             its axes, or tuples of them, or None.
         rules: Pairs of a logical name and a mesh axis, a tuple of mesh
             axes or None, for the names in ``nn.LogicallyPartitioned``.
-            For each array, the first rule of a name counts whose mesh axes
-            are still free.
+            In each array, a name gets its first rule whose mesh axes are
+            still free.
 
     Returns:
         The variables that ``layer.init(key, x)`` gives, up to rounding, in
         the same boxes. Arrays without a box are replicated.
 
     Raises:
-        ValueError: If a logical name has no rule. If a mesh has no axis of
-            a name, or an axis does not divide its dimension, the
-            ValueError is jax's.
+        ValueError: If a logical name has no rule. From JAX, if the mesh
+            doesn't have a named axis or a dimension is indivisible.
 
     Example:
         >>> names = nn.with_partitioning(

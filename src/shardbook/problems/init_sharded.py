@@ -16,27 +16,27 @@ def init_sharded(
 ) -> nnx.Module:
     """Return the model that ``build`` makes, sharded by rules.
 
-    One program makes all arrays. With initializers that draw each number
-    by itself, a device needs memory for its shards alone: the bytes of
-    results and temporaries are about what the whole model needs, divided
+    One program makes all arrays. If the initializers draw each number
+    separately, a device needs memory for its own shards only: for results
+    and temporaries, about as many bytes as the unsharded program, divided
     by the number of devices that share the model.
 
     Args:
-        build: Makes the model. It is traced twice, so it sees no values.
-            If ``build`` annotates Variables with mesh axes, set the mesh
-            around the call.
+        build: Makes the model. ``build`` is only traced, twice, so it can't
+            read values. If it annotates Variables with mesh axes, set the
+            mesh around the call.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path, such as
             ``layers.0.kernel``.
 
     Returns:
-        The model, with all its arrays on the mesh, and with the values
-        that ``build()`` gives, up to rounding.
+        The model with all of its arrays on the mesh, and with the values
+        that ``build()`` returns, up to rounding.
 
     Raises:
-        ValueError: If no rule matches an array. Where a spec does not fit
-            its array, the error is jax's.
+        ValueError: If no rule matches an array. If a spec doesn't fit its
+            array, the error comes from JAX and may be of another class.
 
     References:
         Flax, *Scale up on multiple devices*,

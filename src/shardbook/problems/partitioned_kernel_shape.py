@@ -8,19 +8,18 @@ from flax import linen as nn
 def partitioned_kernel_shape(
     seed: float, x: jax.Array, features: float
 ) -> jax.Array:
-    """Return the shape of a kernel that is boxed with its axis names.
+    """Return the shape of a kernel in a box with mesh axis names.
 
-    A ``Dense`` of ``features`` outputs, whose kernel is annotated with the
-    names ``(None, "model")``, is initialized on ``x``. The box around the
-    kernel does not change the shape of the array in it, and without a mesh
-    nothing is sharded.
+    The kernel belongs to a ``Dense`` that is annotated with the names
+    ``(None, "model")`` and initialized on ``x``. Its box doesn't change
+    the shape of the array, and without a mesh nothing is sharded.
 
     Args:
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
         x: Input, ``(batch, in_dim)``, a NumPy or JAX array of any real
             dtype that JAX promotes to float32.
         features: Outputs of the layer, a whole number from 1 to ``2**24``:
-            float32 does not hold every larger one.
+            float32 can't represent every larger one.
 
     Returns:
         A float32 array, ``(2,)``, with ``[in_dim, features]``.

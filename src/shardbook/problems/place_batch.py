@@ -7,20 +7,20 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 
 def place_batch(batch: Any, mesh: Mesh) -> Any:
-    """Return the batch as JAX arrays that are sharded over ``"data"``.
+    """Return the batch as JAX arrays, sharded over ``"data"``.
 
-    Each device gets only its own rows, straight from the host's memory.
-    The devices along ``"model"`` get the same rows.
+    Each device gets its own rows straight from the host's memory, and
+    devices along ``"model"`` get the same rows.
 
     Args:
         batch: Tree of NumPy arrays, each ``(size, ...)``; the sizes may
-            differ. Do not write to the arrays afterwards, because JAX may
+            differ. Don't write to the arrays afterwards, because JAX may
             still be copying them, or on CPU even use their memory.
         mesh: Mesh with an axis ``"data"``; its other axes replicate.
 
     Returns:
-        A tree of the same structure. Each array has the shape and dtype
-        of the NumPy array, but 64 bits are cut to 32 unless
+        A tree of the same structure, with arrays of the same shapes and
+        dtypes, except that 64 bits are cut to 32 unless
         ``jax_enable_x64`` is set. Each array is sharded as ``P("data")``
         and committed to the mesh.
 

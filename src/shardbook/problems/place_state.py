@@ -15,16 +15,16 @@ def place_state(
     """Return the model with each array placed on the mesh by its rule.
 
     Args:
-        model: Any Module, with its arrays on any devices. The model stays
-            as it is, but may share memory with the result.
+        model: Any Module, with its arrays on any devices. The model doesn't
+            change, but may share memory with the result.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path: the names that
             lead to it, joined by dots, as in ``layers.0.kernel``.
 
     Returns:
-        A new model of the same structure and values, with all its arrays
-        on the mesh: parameters, statistics, random keys and counts.
+        A new model with the same structure and values, and with all of its
+        arrays on the mesh: parameters, statistics, random keys and counts.
 
     Raises:
         ValueError: If an array has no rule or a spec that doesn't fit.

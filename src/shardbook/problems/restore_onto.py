@@ -18,21 +18,21 @@ def restore_onto(
     """Return the model of a checkpoint, each array sharded by its rule.
 
     Orbax restores each array straight into its sharding, so a device gets
-    only its own slice, whatever mesh the checkpoint was saved from.
+    only its own slices, no matter what mesh they were saved from.
 
     Args:
         path: Absolute path of a checkpoint: all of ``nnx.state(model)``,
             saved by Orbax's ``StandardCheckpointer``.
-        build: Builds a model of that structure. ``build`` is only traced.
+        build: Builds a model of the same structure. It is only traced.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. The first pattern that
             matches the whole path of an array, such as
             ``layers.0.kernel``, gives the spec of the array.
 
     Returns:
-        A model as ``build`` makes it, with the parameters, statistics,
-        random keys and counters of the checkpoint, in the shapes and
-        dtypes of ``build``, each array sharded over ``mesh`` by its spec.
+        The model that ``build`` makes, in its shapes and dtypes, with the
+        parameters, statistics, random keys and counters of the checkpoint.
+        Each array is sharded over ``mesh`` by its spec.
 
     Raises:
         FileNotFoundError: From Orbax, if there is no such folder.

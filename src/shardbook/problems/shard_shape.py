@@ -8,13 +8,12 @@ Shape = tuple[int, ...]
 
 
 def shard_shape(shape: Shape, spec: P, mesh: Mesh) -> Shape:
-    """Return the shape of the shard that each device holds.
+    """Return the shape of each device's shard.
 
     Args:
-        shape: Shape of the whole array.
-        spec: For each dimension of the array, the mesh axis that shards
-            it, a tuple of mesh axes, or None. Missing entries at the end
-            leave their dimensions unsharded.
+        shape: Shape of the array.
+        spec: A mesh axis, a tuple of mesh axes or None for each dimension
+            of the array. Dimensions without an entry are unsharded.
         mesh: Mesh; ``mesh.shape`` maps each axis to its number of devices.
 
     Returns:
@@ -22,7 +21,7 @@ def shard_shape(shape: Shape, spec: P, mesh: Mesh) -> Shape:
 
     Raises:
         ValueError: If the spec has more entries than the array has
-            dimensions, names an axis that the mesh does not have, names
+            dimensions, names an axis that the mesh doesn't have, names
             an axis twice, or shards an indivisible dimension.
 
     Example:

@@ -11,10 +11,8 @@ def state_to_sharded_layout(
 ) -> jax.Array:
     """Return the number of specs for a Linear's state, as float32[1].
 
-    A Linear with ``x.shape[-1]`` inputs and ``features`` outputs is split,
-    and its state is mapped to a tree of the same structure with a
-    ``PartitionSpec`` for each array: ``P(None, "model")`` for the kernel,
-    ``P("model")`` for the bias.
+    The specs are a tree of the same structure as the state, with
+    ``P(None, "model")`` for the kernel and ``P("model")`` for the bias.
 
     Args:
         seed: Seed of the parameters, a whole number in ``[0, 2**32)``.
@@ -23,8 +21,8 @@ def state_to_sharded_layout(
         features: Outputs of the layer, a whole number of at least 1.
 
     Returns:
-        A float32 array, ``(1,)``, with the number of leaves in the tree of
-        specs, ``[2.0]``.
+        The number of leaves in the tree of specs, ``[2.0]``, as a float32
+        array ``(1,)``.
 
     Raises:
         ValueError: If ``seed`` or ``features`` is a fraction, NaN or

@@ -6,7 +6,7 @@ import jax
 def who_holds(array: jax.Array, index: tuple[int, ...]) -> list[int]:
     """Return the ids of the devices that hold an element.
 
-    The sharding has the answer, so JAX computes and copies nothing.
+    The sharding knows the answer, so JAX computes and copies nothing.
 
     Args:
         array: Array of any shape, on any devices.
@@ -14,11 +14,11 @@ def who_holds(array: jax.Array, index: tuple[int, ...]) -> list[int]:
             position counts from the end, as in NumPy.
 
     Returns:
-        The ids in ascending order, more than one if replicated.
+        The ids in ascending order, one for each copy of the element.
 
     Raises:
         IndexError: If a position is out of bounds.
-        ValueError: If there are not as many positions as dimensions.
+        ValueError: If the index has too few or too many positions.
 
     Example:
         On a mesh of 2 by 4, ``who_holds(array, (0, 0))`` is ``[0, 4]`` if

@@ -93,10 +93,9 @@ def unsolved() -> list[str]:
 
 
 def note_solved(name: str, path: Path) -> None:
-    """Keep a copy of a right attempt, if there is a folder of attempts."""
-    if FOLDER.is_dir():
-        PROGRESS.mkdir(exist_ok=True)
-        shutil.copyfile(path, PROGRESS / f"{name}.py")
+    """Keep a copy of a right attempt, wherever the attempt is."""
+    PROGRESS.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, PROGRESS / f"{name}.py")
 
 
 def next_hint(name: str, count: int) -> int:

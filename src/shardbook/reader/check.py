@@ -61,30 +61,30 @@ def check(
     seconds: float = SECONDS,
     megabytes: int = MEGABYTES,
 ) -> Verdict:
-    """Grade a function that you have defined, in a process of its own.
+    """Grade a function that you have defined, in a separate process.
 
-    It writes no file, so ``shardbook list`` does not count the problem as
-    solved.
+    The call writes no file, so ``shardbook list`` does not count the
+    problem as solved.
 
     Args:
-        function: Your attempt. It has the name of the problem, such as
+        function: Your attempt, with the name of the problem, such as
             ``state_zero_kernel``.
-        seconds: How many seconds of CPU time it may use, in all of its
-            threads and child processes. A call that hardly uses the CPU for
-            as many seconds of wall-clock time is ended too.
-        megabytes: How many MiB of memory it may ask for.
+        seconds: How many seconds of CPU time the attempt may use, in all
+            its threads and child processes. A call that hardly uses the
+            CPU is ended after as many seconds of wall-clock time.
+        megabytes: How many MiB of memory the attempt may ask for.
 
     Returns:
         The verdict. A notebook shows it.
 
     Raises:
-        TypeError: If it is not a function that Python code defines, or
-            if what it uses can't be pickled.
-        ValueError: If no problem has its name, or if ``seconds`` is not
-            more than 0 and at most a day.
-        ImportError: If jax or flax is older than what grading needs.
-        OSError: If the process that grades has ended, or if this system
-            can't fork. The next call begins with another process.
+        TypeError: If you pass anything but a function defined in Python
+            code, or if what the function uses can't be pickled.
+        ValueError: If no problem has the function's name, or if
+            ``seconds`` is not more than 0 and at most a day.
+        ImportError: If jax or flax is older than grading requires.
+        OSError: If the grading process has ended, or if this system can't
+            fork. The next call starts a new process.
 
     Example:
         In a cell below your attempt ``def state_zero_kernel(...)``:
@@ -113,9 +113,7 @@ def check(
             f"{name} can't be sent to the process that grades: {error}. "
             "Write it to a file, and use: shardbook check FILE"
         ) from error
-    job = Job(
-        name, "your function", pickled=pickled.getvalue(), limits=limits
-    )
+    job = Job(name, "your function", pickled.getvalue(), limits)
     sandbox = _sandbox()
     try:
         with start(sandbox, job) as running:

@@ -289,7 +289,7 @@ def _sandbox() -> Iterator[Sandbox]:
 
 
 def _job(limits: Limits, name: str, path: Path) -> Job:
-    return Job(name, str(path), file=path.absolute(), limits=limits)
+    return Job(name, str(path), path.absolute(), limits)
 
 
 def _note(verdict: Verdict, path: Path) -> None:
@@ -314,7 +314,7 @@ def check(
     """Grade attempts. The exit status is 0 if all are right, 1 if not.
 
     A verdict tells you whether your function does what the problem asks.
-    It is no proof against an attempt that means to mislead the grader.
+    It does not protect against an attempt written to deceive the grader.
     """
     attempts = _attempts(given or []) or [
         (path.stem, path) for path in attempt_files.started()

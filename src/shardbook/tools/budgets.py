@@ -12,7 +12,7 @@ _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 
 
 class BudgetExceeded(AssertionError):  # noqa: N818
-    """A program needs more than :meth:`Program.expect` allows."""
+    """A program exceeds a budget of :meth:`Program.expect`."""
 
 
 def require_known(what: str, names: Any, known: Any) -> None:

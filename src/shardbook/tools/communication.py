@@ -28,16 +28,15 @@ class Collective:
     Attributes:
         kind: Its name in HLO, such as ``"all-reduce"``.
         axes: The mesh axes in which the devices of a group differ, in
-            their order in the mesh. If a program has several meshes, that
-            mesh is taken in which a group is exactly the devices along
-            some axes. If there is none, it is the mesh in which the group
-            is part of the fewest devices. If several fit, it is the first,
-            in the order of ``axes`` of :class:`Program`. Empty if no mesh
-            is known.
+            the order of the mesh. If a program has several meshes, this
+            is the mesh in which a group is exactly the devices along some
+            axes, or else the one in which it is part of the fewest
+            devices; if several meshes fit, the first of them in the order
+            of ``axes`` of :class:`Program`. Empty if no mesh is known.
         part: Whether a group has only some of the devices along
             ``axes``: half of those along ``"model"``, for example.
-        aliases: What the same devices are in the program's other meshes,
-            such as ``(("z",),)``. Empty if there is one mesh.
+        aliases: The axes of the same devices in the program's other
+            meshes, such as ``(("z",),)``. Empty if there is one mesh.
         group: How many devices take part in each group.
         groups: The ids of the devices of each group, in the order in which
             the program numbers their parts. Of a collective-permute, the
@@ -52,10 +51,11 @@ class Collective:
         arrays: The arrays that a device puts in, such as
             ``("f32[64,256]",)``. A combined collective has several.
         bytes: Bytes of these arrays.
-        sent: Bytes that a device sends, if devices pass the data around in
-            a ring, each time that the collective runs. For
-            ``"ragged-all-to-all"``, where the data says how much, those of
-            the whole array: the most, if no element goes to two devices.
+        sent: Bytes that a device sends each time that the collective runs,
+            if devices pass the data around in a ring. For
+            ``"ragged-all-to-all"``, where the amount depends on the data,
+            these are the bytes of the whole array, which is the most if no
+            element goes to two devices.
         times: How often it runs in a call.
         counted: Whether the program says how often. If not, it is in a
             loop whose end depends on data, and ``times`` is for one turn,
@@ -95,10 +95,10 @@ class Collective:
 
     @property
     def exact(self) -> bool:
-        """Whether a call sends ``sent`` times ``times`` bytes.
+        """Whether a call sends exactly ``sent`` times ``times`` bytes.
 
-        If not, these are the most that it sends, or what it sends in one
-        turn of a loop, as ``bounded`` tells.
+        If not, this is the most that a call sends, or if ``bounded`` is
+        False, what it sends in one turn of a loop.
         """
         return self.counted and self.kind != RAGGED
 

@@ -43,12 +43,12 @@ class Finding:
 
     Attributes:
         rule: The name of the rule that found it.
-        paths: The arrays, those with the most bytes first. Layers that
-            repeat have one path, such as ``"layers.*.kernel"``.
-        arrays: How many arrays that is.
-        bytes: What is at stake on one device, for all of them together:
-            for ``replicated``, ``other_axes`` and ``optimizer_state`` the
-            difference from the layout that was expected, for
+        paths: The arrays, those with the most bytes first. Repeated
+            layers share one path, such as ``"layers.*.kernel"``.
+        arrays: How many arrays these are.
+        bytes: What is at stake on one device, for all arrays together. For
+            ``replicated``, ``other_axes`` and ``optimizer_state`` it is
+            the difference from the layout that was expected, for
             ``largest_axis`` and ``one_device`` the bytes of the arrays.
         why: What looks wrong, in words.
     """
@@ -63,7 +63,7 @@ class Finding:
     def path(self) -> str:
         """The path, or what the paths have in common around a ``*``.
 
-        As a pattern for ``select``, it may match other arrays too.
+        If you pass it to ``select``, it may match other arrays too.
         """
         first, *others = (path.split(".") for path in self.paths)
         start = _common([first, *others])
@@ -263,9 +263,10 @@ def largest_axis(leaves: Leaves) -> Iterator[Found]:
             yield (
                 leaf,
                 _size(leaf),
-                f"{leaf.spec} leaves {leaf.shape[small] // parts} of the "
-                f"axis of {leaf.shape[small]:,} on a device, and the one "
-                f"of {leaf.shape[large]:,} whole",
+                f"{leaf.spec} cuts the dimension of "
+                f"{leaf.shape[small]:,} to {leaf.shape[small] // parts} "
+                "on each device and leaves that of "
+                f"{leaf.shape[large]:,} whole",
             )
 
 

@@ -47,12 +47,12 @@ _about = attrgetter(
 
 
 class TreeLayout(Sequence[LeafLayout]):
-    """How each array of a tree is laid out; it prints as a table.
+    """How each array of a tree is sharded, printed as a table.
 
-    A sequence of :class:`LeafLayout`, in the order of the tree. A slice of
-    it is a layout too, and ``layout(model)["layers.0.kernel"]`` gives the
-    array of that path. A large one prints rolled up, and what looks wrong
-    in it is said below the table.
+    This is a sequence of :class:`LeafLayout`, in the order of the tree. A
+    slice is a layout too, and ``layout(model)["layers.0.kernel"]`` is the
+    array at that path. A large layout prints rolled up, as in
+    :meth:`rolled_up`. Below the table are its :meth:`findings`.
     """
 
     def __init__(self, leaves: Iterable[LeafLayout]) -> None:
@@ -75,10 +75,10 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @cached_property
     def bytes_on(self) -> dict[Device, int]:
-        """Bytes on each device that holds any of it, in order of id.
+        """Bytes on each device that holds an array, in order of id.
 
-        An array that the tree has twice is counted once, and one in the
-        memory of the host is not counted.
+        An array that occurs twice in the tree counts once. Arrays in host
+        memory don't count.
         """
         held: Counter[Device] = Counter()
         # Not each array on each device: both may be thousands.
@@ -92,7 +92,7 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @property
     def bytes_per_device(self) -> int:
-        """Bytes on the device that holds the most."""
+        """Bytes on the fullest device."""
         return max(self.bytes_on.values(), default=0)
 
     @property
@@ -102,7 +102,7 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @property
     def host_bytes(self) -> int:
-        """Bytes in the memory of hosts, where arrays are offloaded to."""
+        """Bytes of offloaded arrays, which are in host memory."""
         return sum(
             leaf.bytes
             for leaf in self.rolled_up()
@@ -117,7 +117,7 @@ class TreeLayout(Sequence[LeafLayout]):
                 in ``"layers.*.kernel"``.
 
         Raises:
-            KeyError: If there is none.
+            KeyError: If no path matches.
         """
         return _part_of(self._matching(pattern))
 
@@ -136,16 +136,18 @@ class TreeLayout(Sequence[LeafLayout]):
         return found
 
     def by_size(self) -> "TreeLayout":
-        """Put the arrays that take the most bytes on a device first."""
+        """Sort the arrays by their bytes on a device, largest first."""
         return TreeLayout(
             sorted(self, key=lambda x: -x.bytes_per_device * x.repeats)
         )
 
     def rolled_up(self) -> "TreeLayout":
-        """Take arrays together that differ in the numbers of their path.
+        """Merge arrays whose paths differ only in numbers.
 
-        Those of layers that repeat, if they are alike in all else:
-        ``layers.*.kernel`` or ``layers_*.kernel``, with ``repeats``.
+        These are the arrays of repeated layers. If they are alike in
+        everything else, they become one entry, such as
+        ``layers.*.kernel`` or ``layers_*.kernel``, with their number in
+        ``repeats``.
         """
         return self._rolled_up
 
@@ -167,9 +169,10 @@ class TreeLayout(Sequence[LeafLayout]):
         )
 
     def findings(self, ignore: Collection[str] = ()) -> tuple[Finding, ...]:
-        """Tell what looks wrong, the costliest first.
+        """List what looks wrong, the costliest first.
 
-        Arrays that are alike are taken together, as in :meth:`rolled_up`.
+        The arrays of repeated layers share a finding, as in
+        :meth:`rolled_up`.
 
         Args:
             ignore: Names of rules to leave out: ``replicated``,
@@ -177,14 +180,14 @@ class TreeLayout(Sequence[LeafLayout]):
                 ``one_device``.
 
         Raises:
-            ValueError: If a rule is unknown.
+            ValueError: If there is no rule of that name.
         """
         return find(self.rolled_up(), ignore)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Describe each array by its path, in terms of JSON.
+        """Describe each array as JSON, by path.
 
-        With its type, its spec, and the sizes of the mesh axes.
+        An array has its type, its spec, and the sizes of the mesh axes.
 
         Raises:
             ValueError: If two arrays have the same path.
@@ -193,8 +196,8 @@ class TreeLayout(Sequence[LeafLayout]):
         if twice := [path for path, count in paths.items() if count > 1]:
             raise ValueError(
                 f"{paths[twice[0]]} arrays have the path {twice[0]!r}, so "
-                "it can't tell them apart. Rename one of them; if the "
-                "layout is rolled up, take the whole one"
+                "nothing tells them apart. Rename one of them; if this "
+                "layout is rolled up, use the one it was made from"
             )
         return {leaf.path: leaf.to_dict() for leaf in self}
 
@@ -202,7 +205,7 @@ class TreeLayout(Sequence[LeafLayout]):
         """Write the layout to a file, for :meth:`expect`.
 
         Raises:
-            FileExistsError: If there is one. Delete it first.
+            FileExistsError: If the file exists. Delete it first.
             ValueError: If two arrays have the same path.
         """
         text = json.dumps(self.to_dict(), indent=1)
@@ -216,26 +219,26 @@ class TreeLayout(Sequence[LeafLayout]):
     def expect(
         self, other: "TreeLayout | str | PathLike[str]"
     ) -> "TreeLayout":
-        """Require the same arrays with the same layout, as a test does.
+        """Require the same arrays with the same layout, in a test.
 
-        Specs are the same if they divide an array over the same mesh axes,
-        however they are written. All axes of the two meshes must have the
-        same names and sizes, even those of size 1 and those that do not
-        shard the array; their order is not compared. Which device is where
-        in the mesh is not compared either, so a saved layout holds on
-        another machine with a mesh of these sizes. Neither layout may be
-        rolled up: the paths would differ. An array on a single device is
-        compared with the id of the device.
+        Two specs are the same if they divide the array over the same mesh
+        axes, however they are written. The meshes must have axes of the
+        same names and sizes, even axes of size 1 and axes that don't
+        shard the array, but in any order. The devices don't matter, so a
+        layout that you save on one machine holds on another with a mesh
+        of these sizes, except that an array on a single device is
+        compared with the id of that device. Neither layout may be rolled
+        up, because the paths would differ.
 
         Args:
-            other: A layout, or a file that :meth:`save` has written.
+            other: A layout, or a file that :meth:`save` wrote.
 
         Returns:
-            The layout itself.
+            This layout.
 
         Raises:
-            shardbook.LayoutMismatch: If they differ, with each path that
-                does. It is an AssertionError.
+            shardbook.LayoutMismatch: If the layouts differ, with the
+                paths where they do. It is an AssertionError.
             FileNotFoundError: If there is no such file.
             ValueError: If :meth:`save` did not write it, or if two arrays
                 of a layout have the same path.
@@ -307,26 +310,26 @@ def _leaf(path: str, leaf: Any) -> LeafLayout:
 
 
 def layout(tree: Any) -> TreeLayout:
-    """Report how each array of a tree or Module is laid out, in bytes.
+    """Report how each array of a tree or Module is sharded, in bytes.
 
     Args:
-        tree: An array, or any tree of them: an :class:`flax.nnx.Module`,
-            an :class:`flax.nnx.State`, Linen variables with or without
-            boxes, optimizer state, abstract arrays with shardings, on a
-            mesh of devices or an abstract one.
-            A Variable that a Module holds twice is reported once, and an
-            array that two Variables hold is counted once. Leaves that are
-            functions are left out, such as the activation of an Equinox
-            module.
+        tree: An array, or any tree of arrays: an
+            :class:`flax.nnx.Module`, an :class:`flax.nnx.State`, Linen
+            variables with or without boxes, optimizer state, or abstract
+            arrays with shardings, on a mesh of devices or an abstract
+            one. A Variable that a Module holds twice is reported once,
+            and an array that two Variables share is counted once. Leaves
+            that are functions, such as the activation of an Equinox
+            module, are left out.
 
     Returns:
-        One :class:`LeafLayout` for each array, with its shape on each
-        device and its bytes, and the sums. It prints as a table, and shows
-        as one in a notebook.
+        One :class:`LeafLayout` for each array, with its shape and bytes
+        on each device, and the sums. The layout prints as a table, also
+        in a notebook.
 
     Raises:
-        TypeError: If a leaf is neither an array nor a number nor a
-            function, or is being traced, or has a spec and no mesh, or if
+        TypeError: If a leaf is not an array, a number or a function, if
+            it is being traced, or if it has a spec but no mesh; also if
             the tree itself is a function.
         ValueError: If the sharding of an abstract array does not divide
             its shape.

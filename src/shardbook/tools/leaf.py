@@ -12,24 +12,24 @@ from shardbook.tools.shards import Device, device_id, devices_in, mesh_axes
 
 @dataclass(frozen=True, slots=True)
 class LeafLayout:
-    """How one array is laid out.
+    """How one array is sharded.
 
     Attributes:
         path: The names that lead to the array, joined by dots.
         shape: The shape of the whole array.
         dtype: The name of its dtype.
         itemsize: Bytes of one element.
-        sharding: How it is laid out, or ``None`` if it is on no device:
-            a NumPy array, a Python number, an abstract shape, an array
-            that was deleted.
-        shard_shape: The shape of the part on each device, or ``None``.
+        sharding: Its sharding, or ``None`` if the array is on no device,
+            like a NumPy array, a Python number, an abstract array without
+            a sharding or a deleted array.
+        shard_shape: The shape of the shard on each device, or ``None``.
         same_as: The path of an earlier leaf that is the same array, or
             ``None``. The sums of a :class:`TreeLayout` count it there.
-        deleted: Whether it was deleted, as a donated array is.
-        committed: Whether it is committed to its devices, or ``None`` if
-            it is no array of JAX.
-        repeats: How many arrays that differ in the numbers of their path
-            this one stands for, in a layout that is rolled up.
+        deleted: Whether the array was deleted, for example by donation.
+        committed: Whether the array is committed to its devices, or
+            ``None`` if it isn't a JAX array.
+        repeats: In a layout that is rolled up, how many arrays this entry
+            stands for.
     """
 
     path: str
@@ -45,7 +45,7 @@ class LeafLayout:
 
     @property
     def spec(self) -> str:
-        """The ``PartitionSpec``, or in words what there is instead."""
+        """The ``PartitionSpec``, or a description if there is none."""
         match self.sharding:
             case None:
                 return "deleted" if self.deleted else "not on a device"
@@ -62,7 +62,7 @@ class LeafLayout:
 
     @property
     def host_memory(self) -> str:
-        """The kind of memory if it is the host's, or else nothing."""
+        """The kind of memory if the array is offloaded, else ``""``."""
         kind = self.sharding.memory_kind if self.sharding else None
         if kind is None or "host" not in kind:
             return ""
@@ -78,7 +78,7 @@ class LeafLayout:
     def type(self) -> str:
         """Dtype and shape, as in ``float32[16,4]``.
 
-        Those of a number are as NumPy has them.
+        A Python number has the dtype that NumPy gives it.
         """
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
@@ -86,16 +86,16 @@ class LeafLayout:
     def devices(self) -> tuple[Device, ...]:
         """The devices that hold a part of the array, in order of id.
 
-        Those of an abstract mesh are its positions: 0, 1, 2 and so on.
+        For an abstract mesh, these are positions: 0, 1, 2 and so on.
         """
         if self.sharding is None:
             return ()
         return tuple(sorted(devices_in(self.sharding), key=device_id))
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the array in terms of JSON, however its spec is written.
+        """Describe the array as JSON, however its spec is written.
 
-        With its type, its spec, and the sizes of the mesh axes.
+        It has the array's type and spec, and the sizes of the mesh axes.
         """
         about: dict[str, Any] = {"type": self.type, "spec": self.spec}
         if isinstance(self.sharding, NamedSharding):
@@ -119,7 +119,7 @@ class LeafLayout:
 
     @property
     def bytes(self) -> int:
-        """Bytes on all devices together; copies count each time."""
+        """Bytes on all devices together; each device's copy counts."""
         return self.bytes_per_device * len(self.devices) * self.repeats
 
 

@@ -13,7 +13,7 @@ from shardbook.tools.leaves import flax_nnx, is_graph_node
 
 
 def compile_lowered(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile anew: what a cache has kept names lines of an older file."""
+    """Compile again: a cached program names lines of an older file."""
     settings = jax.config.values
     if not settings["jax_compilation_cache_dir"]:
         return lowered.compile()

@@ -38,7 +38,7 @@ class _Tpu(NamedTuple):
         slices: The slices by name; where slices are made of cubes of 4 by
             4 by 4 chips too, those that are smaller than a cube.
         cubes: How many chips the largest slice of cubes has, if any.
-        options: What describes it to libtpu, beside its name.
+        options: What describes it to libtpu, in addition to its name.
     """
 
     kind: str
@@ -139,15 +139,14 @@ MEMORY = {
 
 
 def devices_of(machine: str) -> list[jax.Device]:
-    """Give the devices of a slice of TPUs, or of a cluster of GPUs.
+    """Return the devices of a TPU slice or a GPU cluster.
 
-    The machine need not be there. A program can be compiled for these
-    devices, by the compiler that such a machine has, and nothing can be
-    run on them.
+    You don't need the machine: with its compiler installed, you can
+    compile programs for these devices, but you can't run anything on them.
 
     For GPUs that are not here, jax leaves out the memory kind of arguments,
-    so arrays that are offloaded to the host count in the memory of the
-    device. For TPUs they do not.
+    so arrays that are offloaded to the host count as device memory. For
+    TPUs they don't.
 
     Args:
         machine: A TPU chip and the sizes of a slice, such as ``"v5e:4x4"``
@@ -159,11 +158,12 @@ def devices_of(machine: str) -> list[jax.Device]:
         The devices, for :func:`jax.make_mesh`.
 
     Raises:
-        ValueError: If the chip is unknown, has no slice of these sizes, or
-            a host is to have more than eight GPUs.
-        ImportError: If the compiler is not installed, with the command
-            that installs it: libtpu for TPUs, and for GPUs the plugin of
-            jax and NVIDIA's assembler. Both are published for Linux.
+        ValueError: If the chip is unknown or has no slice of these sizes,
+            or if a host would have more than eight GPUs.
+        ImportError: If the compiler is not installed: libtpu for TPUs, or
+            jax's plugin and NVIDIA's assembler for GPUs. The message has
+            the command that installs what is missing. Both compilers are
+            published for Linux.
 
     Example:
         >>> from shardbook import devices_of

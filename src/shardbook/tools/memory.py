@@ -11,15 +11,15 @@ class Memory:
     Attributes:
         arguments: Bytes of the arguments in the device's memory.
         results: Bytes of the results in the device's memory.
-        temporaries: Bytes of intermediates. On CPU, what a fusion uses
-            inside is not among them: ``__ynn_fusion`` in the text, around
+        temporaries: Bytes of intermediates. XLA for CPU leaves out what a
+            fusion uses inside: ``__ynn_fusion`` in the text, around
             matrix products.
-        donated: Bytes of the results that take the memory of donated
-            arguments, and so need none of their own.
-        host: Bytes of the host's memory for this device, for arguments,
-            results and intermediates that are offloaded. They are in none
-            of the other figures. On CPU there is only one memory, so
-            offloaded arrays count as the others do.
+        donated: Bytes of the results that reuse the memory of donated
+            arguments, and so need no memory themselves.
+        host: Bytes of host memory for this device: arguments, results and
+            intermediates that are offloaded. No other figure includes
+            them. On CPU there is only one memory, so offloaded arrays
+            count like any others.
     """
 
     arguments: int
@@ -30,14 +30,14 @@ class Memory:
 
     @classmethod
     def of(cls, stats: Any) -> "Memory":
-        """Read what ``memory_analysis()`` of a compiled program gives.
+        """Read the result of a compiled program's ``memory_analysis()``.
 
-        The peak that it gives is not used: on CPU the temporaries are
-        missing there, and on TPU what is on the host or in VMEM is added.
-        XLA for TPU may count results among its temporaries too. There the
-        total that jax 0.12 gives is less than the sum, and right: libtpu
-        compares this total with the memory of the chip. Older versions of
-        jax don't give it, so on TPU the temporaries may be too large.
+        Its peak is not used: on CPU it lacks the temporaries, and on TPU
+        it includes what is on the host or in VMEM. XLA for TPU may also
+        count results among the temporaries. There, the total that jax
+        0.12 gives is less than the sum, and right, because libtpu compares
+        this total with the memory of the chip. Older versions of jax don't
+        give a total, so on TPU the temporaries may be too large.
         """
         arguments = stats.argument_size_in_bytes
         results = stats.output_size_in_bytes
@@ -58,7 +58,7 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """Bytes of the device's memory, what is donated counted once."""
+        """Bytes of device memory; donated memory counts once."""
         return (
             self.arguments + self.results + self.temporaries - self.donated
         )

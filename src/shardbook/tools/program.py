@@ -46,36 +46,33 @@ _COLLECTIVES = 24
 
 @dataclass(frozen=True, repr=False)
 class Program:
-    """What one call of a function does, compiled for its arguments.
-
-    It prints as a table.
+    """What the compiled program of a call does, printed as a table.
 
     Attributes:
         communication: The collectives, each with its mesh axes, its bytes,
-            how often it runs and the line that caused it.
-        memory: The bytes that XLA assigns to it on one device.
+            how often it runs, and the line of code that caused it.
+        memory: The bytes that XLA assigns to the program on one device.
         arguments: The bytes on one device of each array that the program
-            uses and that is not offloaded to the host, by path as
-            :func:`jax.tree_util.keystr` writes it, ``"[0]['kernel']"`` or
-            ``"['x']"``. None if it is not known: the program was passed in
-            lowered or compiled, or has its arguments under other paths.
-            Of int4 and other types below a byte, a byte for each element,
-            as ``nbytes`` counts; XLA may pack them.
+            uses, without those that are offloaded to the host. The key is
+            the path as :func:`jax.tree_util.keystr` writes it,
+            ``"[0]['kernel']"`` or ``"['x']"``. A type below a byte, such
+            as int4, counts one byte for each element, as in ``nbytes``,
+            but XLA may pack it. None if unknown: the program was passed in
+            lowered or compiled, or its arguments have other paths.
         host_arguments: The bytes on the host, for one device, of each
-            array that the program uses and that is offloaded, by path.
-            Empty on CPU, where there is only one memory. None if
-            ``arguments`` is.
+            offloaded array that the program uses, by path. Empty on CPU,
+            where there is only one memory. None if ``arguments`` is None.
         transfers: The arguments that have to be copied before the program
-            starts, by path. Each has the bytes that all devices together
-            are given: its slice on each device that does not hold exactly
-            this slice already. None if it is not known.
-        axes: The sizes of the mesh axes, by name: of the meshes of the
-            arguments, then of the results, then of those that the lowered
-            program names, as a :func:`jax.shard_map` may have its own. If
-            two meshes have an axis of the same name, the size is that in
-            the first. Empty if no mesh is known.
-        chip: The kind of device that it is compiled for, as jax names it:
-            ``"cpu"``, ``"TPU v5 lite"``. Empty if it is not known.
+            starts, by path, with the bytes that all devices together
+            receive. A device receives its slice unless it already holds
+            exactly this slice. None if unknown.
+        axes: The sizes of the mesh axes, by name. They come from the
+            meshes of the arguments, then of the results, then of the
+            lowered program, because a :func:`jax.shard_map` may have its
+            own mesh. If two meshes have an axis of the same name, the
+            first mesh decides. Empty if no mesh is known.
+        chip: The kind of device that the program is compiled for, as jax
+            names it: ``"cpu"``, ``"TPU v5 lite"``. Empty if unknown.
         text: The optimized program, in XLA's HLO.
     """
 
@@ -90,13 +87,13 @@ class Program:
 
     @classmethod
     def of(cls, text: str, stats: Any) -> "Program":
-        """Describe a program of which only the compiled form is known.
+        """Describe a program from its compiled form alone.
 
         Args:
             text: The optimized program, in HLO.
-            stats: What ``memory_analysis()`` of a
-                :class:`jax.stages.Compiled` gives, or
-                ``get_compiled_memory_stats()`` of an executable.
+            stats: The result of a :class:`jax.stages.Compiled`'s
+                ``memory_analysis()``, or of an executable's
+                ``get_compiled_memory_stats()``.
         """
         memory = Memory.of(stats)
         return cls(
@@ -107,19 +104,20 @@ class Program:
     def available(self) -> int | None:
         """Bytes of memory that the chip has for a program.
 
-        For a GPU it is the memory in the data sheet, of which JAX
-        allocates three quarters by default. None if it is not known: there
-        is a figure for each chip that :func:`devices_of` knows.
+        For a GPU this is the memory in the data sheet, of which JAX
+        allocates three quarters by default. None for a chip that
+        :func:`devices_of` doesn't know.
         """
         return MEMORY.get(self.chip)
 
     @property
     def collectives(self) -> dict[str, int]:
-        """How often collectives of each kind run in a call.
+        """How often each kind of collective runs in a call.
 
-        Such as ``{"all-reduce": 1}``. One in a loop counts as often as the
-        loop turns, or once if the program does not say how often it does.
-        Those of all branches count, though a call takes only one.
+        For example, ``{"all-reduce": 1}``. A collective in a loop counts
+        once per turn, or once if the program does not say how often the
+        loop turns. Collectives in branches all count, although a call
+        takes only one branch.
         """
         times: Counter[str] = Counter()
         for each in self.communication:
@@ -129,15 +127,16 @@ class Program:
     def sent(self, *axes: str) -> int:
         """Count the bytes that a device sends in a call.
 
-        Where the program does not say how often a collective runs, or how
-        much it sends, it is counted as :class:`Collective` describes: the
-        bytes of all branches are added, though a call takes only one.
+        If the program does not say how often a collective runs, or how
+        much it sends, the count is that of :class:`Collective`. The bytes
+        of all branches are added, although a call takes only one.
 
         Args:
-            *axes: Only to devices that differ from it in exactly these
-                mesh axes. Collectives within a part of these axes count
-                too, and so do those that are over these axes by one mesh
-                and over others by another. Without any, to all devices.
+            *axes: Count only collectives between devices that differ in
+                exactly these mesh axes. Collectives over a part of these
+                axes count too, and so do those that are over these axes in
+                one mesh and over others in another. Without axes, count
+                all collectives.
         """
         return sum(
             each.sent * each.times
@@ -153,38 +152,40 @@ class Program:
         memory: int | str | None = None,
         transfers: int | str | None = None,
     ) -> "Program":
-        """Require that the program keeps within a budget, as a test does.
+        """Require that the program stays within a budget, in a test.
 
-        Sizes are bytes, or text such as ``"1 MiB"``: B, KiB, MiB, GiB or
-        TiB. What has no budget is not checked.
+        A size is a number of bytes, or text such as ``"1 MiB"``, with B,
+        KiB, MiB, GiB or TiB. What has no budget is not checked.
 
         The need of a program depends on data if it has collectives in
         branches, in loops without a known end, or of kind
-        ``"ragged-all-to-all"``. Then a budget is kept if the most that
-        ``expect`` can count is within it, exceeded if the least is not,
-        and undecided between the two. Collectives in branches count as
-        none at the least, and those of all branches together at the most,
-        even if a call takes one branch and all have the same collectives.
+        ``"ragged-all-to-all"``. ``expect`` then computes the least and the
+        most that a call may need. The program is within a budget if the
+        most is, exceeds it if the least does, and is undecided in between.
+        For collectives in branches, the least is none and the most is the
+        sum over all branches, even if a call takes one branch and all
+        branches have the same collectives.
 
         Args:
-            collectives: The most collectives of each kind. Kinds that are
-                not named must not occur.
+            collectives: The most collectives of each kind. Kinds that you
+                don't name must not occur.
             sent: The most bytes that a device sends over a mesh axis, or
-                over several that one collective runs over, as
-                :meth:`sent` counts them.
+                over several axes that one collective runs over, counted
+                as in :meth:`sent`.
             memory: The most bytes that the program needs on a device.
             transfers: The most bytes of arguments that are copied to other
-                devices before it starts.
+                devices before the program starts.
 
         Returns:
-            The program itself.
+            This program.
 
         Raises:
-            BudgetExceeded: If it exceeds a budget, with the table. It is
-                an AssertionError. Budgets that are undecided are named.
+            BudgetExceeded: If the program exceeds a budget. The message
+                has the table, and names undecided budgets too. It is an
+                AssertionError.
             ValueError: If a kind, an axis or a unit is unknown, or if no
-                budget is exceeded and one is undecided, with the
-                collectives that it depends on.
+                budget is exceeded but one is undecided. The message then
+                names the collectives that it depends on.
 
         Example:
             >>> import jax
@@ -233,9 +234,9 @@ class Program:
             needs.append(("transfers", need, bytes_of(transfers)))
         elif transfers is not None:
             undecided.append(
-                "transfers are not known of this program. Give "
-                "program() a function and its arguments, Modules and "
-                "not the states that they were split into"
+                "the transfers of this program are unknown. Pass "
+                "program() a function and its arguments: Modules, not "
+                "the states that they were split into"
             )
         over = []
         for name, need, limit in needs:
@@ -414,51 +415,54 @@ def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
 def program(
     function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Program:
-    """Compile a call, and report what it does; nothing is run.
+    """Compile a call, and report what the program does without running it.
 
-    Modules and Variables stay as they are, also if the function raises an
-    error: the attributes of all Modules in the process are put back after
-    tracing, except of those that ``gc.freeze()`` hides. So no other
-    thread may change a Module meanwhile.
+    Modules and Variables stay as they are, even if the function raises an
+    error. To ensure this, the attributes of all Modules in the process,
+    except those that ``gc.freeze()`` hides, are put back after tracing; no
+    other thread may change a Module meanwhile.
 
-    The figures are those of the compiler that compiles for the devices of
-    the arguments. Another chip's compiler may choose other collectives and
-    other memory: the one for CPU, for example, writes no reduce-scatter of
-    its own. To ask another one, lay the arguments out on
-    :func:`devices_of` a machine.
+    The figures come from the compiler for the devices of the arguments.
+    The compiler for another chip may choose other collectives and need
+    other memory. The CPU's, for example, makes no reduce-scatter by
+    itself. To ask the compiler of another chip, put the shardings of
+    abstract arguments on :func:`devices_of` a machine.
 
     Args:
-        function: The function to compile. One that has ``lower``, as
-            :func:`jax.jit`, :func:`flax.nnx.jit` and Equinox's
-            ``filter_jit`` give it, is compiled as it is; what is lowered
-            or compiled already is taken as it is, without arguments. Any
-            other is put under :func:`flax.nnx.jit` if an argument is or
-            holds a Module or Variable, and under :func:`jax.jit` if none
-            does; its arrays are then traced, and all other arguments (a
-            mesh, a number, a function) are bound. Pass all arrays as
-            arguments: those that a function closes over are constants of
-            the program. What a :func:`functools.partial` binds is passed
-            as an argument, and so is the object of a jitted method:
+        function: The function to compile. If it has ``lower``, like the
+            results of :func:`jax.jit`, :func:`flax.nnx.jit` and Equinox's
+            ``filter_jit``, it is compiled as it is. You may also pass
+            what is already lowered or compiled, without arguments. Any
+            other function is put under :func:`flax.nnx.jit` if an argument
+            is or holds a Module or Variable, and under :func:`jax.jit` if
+            none does. Its arrays are then traced, and all other arguments
+            (a mesh, a number, a function) are bound. Pass all arrays as
+            arguments, because an array that the function closes over
+            becomes a constant of the program. What a
+            :func:`functools.partial` binds, and the object of a jitted
+            method, are passed as arguments too:
             ``program(partial(step, model), x)`` is
             ``program(step, model, x)``, and ``x`` has the path ``"[1]"``.
-        *args: Arguments of the call, laid out as they would be. Arrays
-            may be abstract: a :class:`jax.ShapeDtypeStruct` is taken to
-            be where its sharding says, or where the call wants it.
+        *args: Arguments of the call, sharded as they would be in the call.
+            Arrays may be abstract: a :class:`jax.ShapeDtypeStruct` is
+            taken to be where its sharding says, or, without a sharding,
+            where the call wants it.
         **kwargs: Keyword arguments of the call.
 
     Returns:
         The collectives, the bytes on a device, and the arguments that
-        have to be copied first, such as NumPy arrays, and arrays on one
-        device of a call that runs on several. Numbers are left out.
+        have to be copied first, such as NumPy arrays, or arrays on one
+        device if the call runs on several. Numbers are left out.
 
     Raises:
-        TypeError: If the function needs the numbers of an array while it
-            is traced, or returns something other than arrays and numbers,
-            or is a Module or another tree of arrays, or a method of one,
+        TypeError: If the function needs the values of an array while it is
+            traced, or returns something other than arrays and numbers; or
+            if it is a Module or another tree of arrays, a method of one,
             or not a function at all.
-            Other errors that it raises while it is traced are passed on.
-            Flax raises some if it updates a Module or Variable that is
-            not an argument; a note on them says what to write instead.
+            Other errors that the function raises while it is traced are
+            passed on. Flax raises some if the function updates a Module or
+            Variable that is not an argument; they then have a note that
+            says what to write instead.
 
     Example:
         >>> import jax
@@ -520,14 +524,14 @@ def collectives(
 ) -> dict[str, int]:
     """Count the collectives in the compiled program of a call.
 
-    The short form of :func:`program`, which takes the same arguments and
-    raises the same errors. It gives how often each kind runs in a call, as
-    ``program(...).collectives`` counts it, such as ``{"all-reduce": 1}``,
-    and nothing if no device needs another.
-    The counts are those of the compiler for these devices; one for another
-    chip may choose other collectives.
-    Copying an argument to other devices is not a collective: that is in
-    ``program(...).transfers``.
+    This is the short form of :func:`program`, with the same arguments and
+    errors. It returns how often each kind runs in a call, as in
+    ``program(...).collectives``: ``{"all-reduce": 1}``, for example, or
+    ``{}`` if no device needs data from another.
+    The counts come from the compiler for these devices; the compiler for
+    another chip may choose other collectives.
+    Copying an argument to other devices is not a collective, but is listed
+    in ``program(...).transfers``.
 
     Example:
         >>> import jax

@@ -15,19 +15,19 @@ _NOISE = re.compile(r" This error occurs at source: .*|\x1b\[[0-9;]*m")
 def raises(kind: type[BaseException], match: str) -> Iterator[None]:
     """Require that the block raises an error, and print the error.
 
-    What the block itself prints is not shown. The message is printed in
-    lines of at most 76 characters.
+    The message is printed in lines of at most 76 characters. Anything
+    that the block itself prints is hidden.
 
     Args:
         kind: The error that the block must raise. Subclasses count.
-        match: A regular expression to be found in the error's message.
+        match: A regular expression that occurs in the error's message.
 
     Returns:
         A context manager, for the ``with`` statement of the block.
 
     Raises:
         AssertionError: If the block raises nothing, or the message does
-            not match. An error of another kind is passed on as it is.
+            not match. Errors of other kinds pass through.
 
     Example:
         >>> import jax

@@ -12,7 +12,7 @@ SHOWN = 20
 
 
 class LayoutMismatch(AssertionError):  # noqa: N818
-    """A layout is not what ``expect`` was given."""
+    """A layout differs from the one that ``expect`` was given."""
 
 
 def read_layout(path: str | PathLike[str]) -> Arrays:
