@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from shardbook.reader.check import check as check
     from shardbook.tools.budgets import BudgetExceeded as BudgetExceeded
     from shardbook.tools.communication import Collective as Collective
-    from shardbook.tools.draw import Drawing as Drawing, draw as draw
+    from shardbook.tools.draw import draw as draw
+    from shardbook.tools.figure import Drawing as Drawing
     from shardbook.tools.findings import Finding as Finding
     from shardbook.tools.layout import (
         TreeLayout as TreeLayout,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BudgetExceeded": "tools.budgets",
     "Collective": "tools.communication",
-    "Drawing": "tools.draw",
+    "Drawing": "tools.figure",
     "Finding": "tools.findings",
     "LayoutMismatch": "tools.saved",
     "LeafLayout": "tools.leaf",

@@ -14,6 +14,7 @@ from shardbook import draw
 from shardbook.book import about
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
+from shardbook.tools.communication import communication
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 
@@ -38,19 +39,55 @@ def facts_of(name: str) -> dict[str, Any]:
     return {**facts, "name": name, "needs": [*filter(None, needs)]}
 
 
+# A program of one collective, as a compiler would write it.
+PROGRAM = """
+%sum {{
+  ROOT %z = f32[] add(%x, %y)
+}}
+ENTRY %main {{
+  %before = f32[{shape}] parameter(0)
+  %after = f32[] {kind}(%before), to_apply=%sum, dimensions={{0}},\
+ replica_groups=mesh['data'={data},'model'={model}] {{'{axis}'}}
+}}
+"""
+
+
 def picture(text: str) -> str:
-    """Draw an array on the axes "data" and "model", given as YAML."""
+    """Draw what YAML gives, on the axes "data" and "model".
+
+    That is an array, or the collectives of a program one after another,
+    each of the whole array that is gathered or added up.
+    """
     given = yaml.safe_load(text)
     mesh = dict(zip(("data", "model"), given["mesh"], strict=True))
+    if "collectives" in given:
+        axis, (rows, columns) = given["axis"], given["shape"]
+        figures = []
+        for kind in given["collectives"]:
+            part = mesh[axis] if kind == "all-gather" else 1
+            text = PROGRAM.format(
+                **mesh,
+                axis=axis,
+                kind=kind,
+                shape=f"{rows // part},{columns}",
+            )
+            (each,) = communication(text, mesh)
+            figures.append(draw(each)._repr_html_())
+        return _framed("".join(figures))
     spec = [
         tuple(axes) if isinstance(axes, list) else axes
         for axes in given["spec"]
     ]
     array = abstract_array(tuple(given["shape"]), mesh, spec)
     html = draw(array)._repr_html_()
-    # The devices are enough. In Markdown, a line ends what is indented.
-    html = re.sub("<svg.*?</svg>", "", html, count=1)
-    return html.replace("\n", "&#10;")
+    # The devices are enough.
+    return _framed(re.sub("<svg.*?</svg>", "", html, count=1))
+
+
+def _framed(figures: str) -> str:
+    # In Markdown, a line ends what is indented.
+    figures = figures.replace("\n", "&#10;")
+    return f'<div class="problem-picture">{figures}</div>'
 
 
 class FromTemplate(SphinxDirective):

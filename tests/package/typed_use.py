@@ -35,6 +35,8 @@ def use_tools(step: Callable[..., Any], model: object) -> None:
     """Give what each function returns to what takes that alone."""
     use_layout(layout(model))
     use_drawing(draw(model))
+    use_drawing(draw(model, model))
+    use_drawing(draw(program(step, model).communication[0]))
     use_program(program(step, model))
     assert_type(collectives(step, model), dict[str, int])
     assert_type(devices_of("v5p:8x8x16"), list[jax.Device])

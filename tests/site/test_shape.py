@@ -47,7 +47,10 @@ FACTS = {
     "category": r"\w.*",
     "tags": r"\w.*",
     "summary": r".+\.",
-    "picture": r"\{shape: \[.+\], spec: \[.+\], mesh: \[\d+, \d+\]\}",
+    "picture": (
+        r"\{(collectives: \[[a-z, -]+\], axis: (data|model), )?"
+        r"shape: \[.+\],( spec: \[.+\],)? mesh: \[\d+, \d+\]\}"
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from jax.sharding import (
 from strategies import MESHES, placed
 
 from shardbook import draw
-from shardbook.tools.draw import COLORS
+from shardbook.tools.figure import COLORS
 
 PICTURE = Path(__file__).parents[2] / "docs/_static/sharded-kernel.svg"
 Region = tuple[tuple[int, int], ...]

@@ -1,7 +1,7 @@
 """What a compiled program communicates: its collectives."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from shardbook.tools.sources import Sources, direction_of
 
 # Characters of a collective on one line.
 _LONGEST = 120
+_DIMENSION = re.compile(r"\bdimensions=\{(\d+)\}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,6 +38,16 @@ class Collective:
         aliases: The axes of the same devices in the program's other
             meshes, such as ``(("z",),)``. Empty if there is one mesh.
         group: How many devices take part in each group.
+        groups: The ids of the devices of each group, in the order in which
+            the program numbers their parts. Of a collective-permute, the
+            pairs of a device and the one that it sends to. Positions in
+            the mesh instead of ids if no mesh is known.
+        reduction: By what the values of the devices are combined, such as
+            ``"add"`` or ``"maximum"``. Empty if they are not, or if the
+            program does not tell.
+        dimension: The dimension along which an all-gather puts the parts
+            together, or a reduce-scatter takes them apart. None for other
+            kinds, or if the program does not tell.
         arrays: The arrays that a device puts in, such as
             ``("f32[64,256]",)``. A combined collective has several.
         bytes: Bytes of these arrays.
@@ -69,6 +80,9 @@ class Collective:
     part: bool
     aliases: tuple[tuple[str, ...], ...]
     group: int
+    groups: tuple[tuple[int, ...], ...]
+    reduction: str
+    dimension: int | None
     arrays: tuple[str, ...]
     bytes: int
     sent: int
@@ -110,7 +124,7 @@ def in_words(each: Collective, times: int) -> str:
 
 
 def communication(
-    text: str, *meshes: Mapping[str, int]
+    text: str, *meshes: Mapping[str, int], ids: Sequence[int] = ()
 ) -> tuple[Collective, ...]:
     """Give the collectives of a compiled program, in its order.
 
@@ -120,6 +134,8 @@ def communication(
         text: The optimized program, in HLO.
         *meshes: The meshes of the program, each with the sizes of its
             axes by their names, in order.
+        ids: The ids of the program's devices, in its order. Without, their
+            positions are taken for ids.
     """
     sources = Sources(text)
     partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
@@ -142,6 +158,8 @@ def communication(
         arrays = operands_of(each)
         size = sum(map(bytes_in, arrays))
         axes, part, aliases = axes_along(groups, meshes, bool(pairs))
+        along = _DIMENSION.search(attributes)
+        cut = each.kind in ("all-gather", "reduce-scatter")
         found.append(
             Collective(
                 kind=each.kind,
@@ -149,6 +167,12 @@ def communication(
                 part=part,
                 aliases=aliases,
                 group=group,
+                groups=tuple(
+                    tuple(ids[place] if ids else place for place in places)
+                    for places in groups
+                ),
+                reduction=each.reduction,
+                dimension=int(along[1]) if along and cut else None,
                 arrays=arrays,
                 bytes=size,
                 sent=_sent(each.kind, size, group),

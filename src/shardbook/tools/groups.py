@@ -71,12 +71,14 @@ def _along(mesh: str, over: str) -> list[list[int]]:
         )
     }
     shape: list[int] = []
-    inside: list[int] = []
+    axes: dict[str, int] = {}
     for name, size in sizes.items():
         before, part = parts.get(name, (size, 1))
-        inside.append(len(shape) + 1)
+        axes[name] = len(shape) + 1
         shape += [before, part, size // before // part]
     ids = np.arange(math.prod(shape)).reshape(shape)
+    # The devices of a group are in the order in which the axes are named.
+    inside = [axes[name] for name in parts]
     outside = [axis for axis in range(len(shape)) if axis not in inside]
     count = math.prod(part for _, part in parts.values())
     return ids.transpose(outside + inside).reshape(-1, count).tolist()

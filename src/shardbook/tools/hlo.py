@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,6 +27,7 @@ class Found:
     line: str
     origin: str  # the line with its metadata: its own, or its caller's
     types: Mapping[str, str]
+    reduction: str  # such as "add"; empty if there is none that is known
     times: int
     counted: bool
     bounded: bool
@@ -64,6 +65,12 @@ _NAME = re.compile(r"%([\w.-]+)")
 PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
 
 
+_REDUCTION = re.compile(r"\bto_apply=%([\w.-]+)")
+
+
+_REDUCTIONS = ("add", "maximum", "minimum", "multiply", "and", "or")
+
+
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 
 
@@ -95,8 +102,9 @@ def instructions_of(text: str) -> list[Found]:
                 # The TPU's compiler fuses the two steps of this one.
                 fused = name.startswith("all-reduce-scatter")
                 word = "reduce-scatter" if fused else kind[1]
+                added = _reduction(right, computations)
                 found.append(
-                    Found(word, right, right, types, 1, True, True)
+                    Found(word, right, right, types, added, 1, True, True)
                 )
             elif "=%" in right or "={%" in right:
                 for each in called(opcode[1], right, name):
@@ -125,12 +133,22 @@ def instructions_of(text: str) -> list[Found]:
                         if OP_NAME.search(each.origin)
                         else line,
                         each.types,
+                        each.reduction,
                         each.times * times,
                         each.counted and counted,
                         each.bounded and bounded,
                     )
 
     return within(entry)
+
+
+def _reduction(line: str, computations: Mapping[str, Sequence[str]]) -> str:
+    """Say by what a collective combines the values of two devices."""
+    named = _REDUCTION.search(line)
+    body = computations.get(named[1], ()) if named else ()
+    opcode = _OPCODE.search(body[-1]) if body else None
+    word = opcode[1] if opcode else ""
+    return word if word in _REDUCTIONS else ""
 
 
 def _trips(

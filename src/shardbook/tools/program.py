@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -35,6 +35,7 @@ from shardbook.tools.lowering import (
 )
 from shardbook.tools.machines import MEMORY
 from shardbook.tools.memory import Memory
+from shardbook.tools.shards import device_id, devices_in
 from shardbook.tools.tables import Column, Table, html_of, keep_both_ends
 
 _WIDEST = 72
@@ -379,6 +380,14 @@ def _chip(compiled: jax.stages.Compiled) -> str:
     return ""
 
 
+def _ids(compiled: jax.stages.Compiled) -> Sequence[int]:
+    """Give the ids of a program's devices in its order, if it is known."""
+    for each in _shardings(compiled):
+        if isinstance(each, NamedSharding):
+            return [device_id(device) for device in devices_in(each)]
+    return ()
+
+
 def _meshes(lowered: Any, compiled: Any) -> list[dict[str, int]]:
     """Find the meshes that a program runs on, the arguments' first."""
     meshes = [
@@ -500,7 +509,7 @@ def program(
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     return Program(
-        communication=communication(text, *meshes),
+        communication=communication(text, *meshes, ids=_ids(compiled)),
         memory=Memory.of(compiled.memory_analysis()),
         arguments=sizes,
         host_arguments=hosted,
