@@ -84,17 +84,13 @@ def add_facts(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def place_facts(app: Sphinx, tree: nodes.document) -> None:
-    """Show the facts under the title; note tags for the search."""
+    """Show the facts under the title."""
     title = next(tree.findall(nodes.title), None)
     for facts in tree.findall(nodes.container):
         if title and "problem-facts" in facts["classes"]:
             facts.parent.remove(facts)
             title.parent.insert(title.parent.index(title) + 1, facts)
             break
-    front = app.env.metadata[app.env.docname]
-    words = [front.get(k, "") for k in ("category", "tags", "keywords")]
-    if words := " ".join(words).replace(",", " ").split():
-        tree.append(nodes.meta(name="keywords", content=",".join(words)))
 
 
 def setup(app: Sphinx) -> None:
