@@ -76,7 +76,10 @@ def grade(job: Job) -> Verdict | Job:
 
 def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
     """Run the checks, and give what a verdict says of the attempt."""
-    attempt, step = None, "callable"
+    attempt, step, case = None, "callable", ""
+    more = getattr(checks, "ELSEWHERE", ())
+    before = len(checks.CHECKS) if job.passed else 0
+    cases = len(checks.CHECKS) + len(more)
     filename = str(job.file or "")
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
@@ -96,8 +99,9 @@ def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
             else:
                 attempt = load_pickle(job.problem, job.pickled)
             attempt.find()
-            for check in checks.ELSEWHERE if job.passed else checks.CHECKS:
-                step = check.name
+            todo = more if job.passed else checks.CHECKS
+            for number, check in enumerate(todo, before + 1):
+                step, case = check.name, f"{number} of {cases}"
                 try:
                     check.run(attempt)
                 except MissingInternal as error:
@@ -106,7 +110,7 @@ def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
                     if step != "remark":
                         raise
                     remarks.append((str(error), getattr(error, "read", "")))
-            step = "deprecated"
+            step, case = "deprecated", ""
             _require_nothing_deprecated(attempt, checks)
             if not job.passed:
                 step = "comparison"
@@ -140,6 +144,7 @@ def _found(job: Job, checks: ModuleType) -> dict[str, Any]:
         found = {"check": step, **_failure(error, checks)}
     if attempt and "check" in found:
         found |= {"call": attempt.call, "given": attempt.given}
+        found["case"] = case
     return found
 
 
