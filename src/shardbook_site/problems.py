@@ -93,9 +93,27 @@ def place_facts(app: Sphinx, tree: nodes.document) -> None:
             break
 
 
+def number(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Number the problems in the menu and above their pages.
+
+    Sphinx's own numbers begin again in each part of the contents.
+    """
+    for place, name in enumerate(PAGES, 1):
+        if name in env.tocs:
+            title = env.titles[name].astext()
+            first = next(env.tocs[name].findall(nodes.reference))
+            first["secnumber"] = (place,)
+            env.toc_secnumbers[name] = {
+                f"#{nodes.make_id(title)}": (place,)
+            }
+    return []
+
+
 def setup(app: Sphinx) -> None:
     """Make a directive of each template in Markdown."""
     for path in Path(app.srcdir, "_templates").glob("*.md"):
         app.add_directive(path.stem, FromTemplate)
     app.connect("source-read", add_facts)
     app.connect("doctree-read", place_facts)
+    # After Sphinx has numbered what is to be numbered.
+    app.connect("env-get-updated", number, priority=900)

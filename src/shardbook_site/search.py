@@ -119,7 +119,9 @@ def add_sections(
             if name in pages
             for section in sections_of(
                 name,
-                app.env.get_and_resolve_doctree(name, app.builder),
+                app.env.get_and_resolve_doctree(
+                    name, app.builder, tags=app.tags
+                ),
                 app.env.metadata[name],
             )
         ]
