@@ -141,15 +141,14 @@ def grade(
     except Exception as error:
         found = {"check": step, **_failure(error, checks)}
     if attempt and "check" in found:
-        found |= {"call": attempt.call, "given": attempt.given}
-<<<<<<< HEAD
+        found |= {
+            "call": attempt.call,
+            "given": attempt.given,
+            "case": case,
+        }
     others = getattr(checks, "OTHER_DEVICES", 0)
     fits = found["status"] in ("right", "incomplete")
     return found, others if fits and not elsewhere else 0
-=======
-        found["case"] = case
-    return found
->>>>>>> site
 
 
 def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
