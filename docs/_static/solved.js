@@ -12,6 +12,18 @@ function show() {
     mark.hidden = !box && !solved.has(mark.dataset.name);
     if (box) box.checked = solved.has(mark.dataset.name);
   }
+  for (const link of document.querySelectorAll(".bd-links a")) {
+    const [, name] = link.href.match(/problems\/(\w+)\.html/) ?? [];
+    link.classList.toggle("is-solved", solved.has(name));
+  }
+  for (const count of document.querySelectorAll(".solved-count")) {
+    const names = [...document.querySelectorAll("[data-name]")].map(
+      (mark) => mark.dataset.name,
+    );
+    const { length } = names.filter((name) => solved.has(name));
+    count.textContent = `${length} of ${names.length} solved`;
+    count.hidden = false;
+  }
 }
 
 document.addEventListener("change", ({ target }) => {

@@ -29,8 +29,8 @@ LINK = re.compile(
 KERNEL = {"name": "python3", "display_name": "Python 3"}
 # The first cells of a starter: the way back, and devices to try things on.
 PAGE = """\
-[The page of this problem]({0}.md) has hints and the solution: `shardbook \
-open {0}`."""
+[The page of this problem]({0}.md) has the solution and what to read: \
+`shardbook open {0}`."""
 DEVICES = """\
 import jax
 
@@ -139,12 +139,14 @@ def rewritten(
 
 
 def starter_cells(twin: str, name: str, page: str) -> list[NotebookNode]:
-    """Make the cells of the problem, the starter and the check."""
+    """Make the cells of the problem, its hints, starter and check."""
     title, *_ = twin.lstrip().partition("\n")
     _, _, rest = twin.partition("\n## Problem\n")
-    task, *_ = rest.partition("\n## ")
+    task, _, rest = rest.partition("\n## Hints\n")
+    hints, *_ = rest.partition("\n## ")
     return [
         v4.new_markdown_cell(f"{title}\n\n{page}\n\n{task.strip()}"),
+        v4.new_markdown_cell(f"## Hints\n\n{hints.strip()}"),
         v4.new_code_cell(DEVICES),
         v4.new_code_cell(attempt_files.starter(name).strip()),
         v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
@@ -166,9 +168,17 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
 
 
 def write_fold(writer: Any, node: nodes.admonition) -> None:
-    """Write an admonition in Markdown as it is written in the page."""
-    title = node.pop(0)
-    writer.add(f"**{title.astext()}**", prefix_eol=2, suffix_eol=2)
+    """Write an admonition in Markdown; a notebook can fold it too."""
+    title = node.pop(0).astext()
+    fold = f"<details>\n<summary>{title}</summary>"
+    words = fold if node.get("collapsible") else f"**{title}**"
+    writer.add(words, prefix_eol=2, suffix_eol=2)
+
+
+def end_fold(writer: Any, node: nodes.admonition) -> None:
+    """End what write_fold began."""
+    if node.get("collapsible"):
+        writer.add("</details>", prefix_eol=2, suffix_eol=2)
 
 
 def write_nothing(writer: Any, node: nodes.Element) -> None:
@@ -181,7 +191,7 @@ def setup(app: Sphinx) -> None:
     app.add_node(
         nodes.admonition,
         override=True,
-        markdown=(write_fold, write_nothing),
+        markdown=(write_fold, end_fold),
     )
     for node in (nodes.abbreviation, nodes.meta):
         nothing = (write_nothing, write_nothing)

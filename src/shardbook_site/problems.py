@@ -121,17 +121,29 @@ def add_facts(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def place_facts(app: Sphinx, tree: nodes.document) -> None:
-    """Show the facts under the title; note tags for the search."""
+    """Show the facts under the title."""
     title = next(tree.findall(nodes.title), None)
     for facts in tree.findall(nodes.container):
         if title and "problem-facts" in facts["classes"]:
             facts.parent.remove(facts)
             title.parent.insert(title.parent.index(title) + 1, facts)
             break
-    front = app.env.metadata[app.env.docname]
-    words = [front.get(k, "") for k in ("category", "tags", "keywords")]
-    if words := " ".join(words).replace(",", " ").split():
-        tree.append(nodes.meta(name="keywords", content=",".join(words)))
+
+
+def number(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Number the problems in the menu and above their pages.
+
+    Sphinx's own numbers begin again in each part of the contents.
+    """
+    for place, name in enumerate(PAGES, 1):
+        if name in env.tocs:
+            title = env.titles[name].astext()
+            first = next(env.tocs[name].findall(nodes.reference))
+            first["secnumber"] = (place,)
+            env.toc_secnumbers[name] = {
+                f"#{nodes.make_id(title)}": (place,)
+            }
+    return []
 
 
 def setup(app: Sphinx) -> None:
@@ -140,3 +152,5 @@ def setup(app: Sphinx) -> None:
         app.add_directive(path.stem, FromTemplate)
     app.connect("source-read", add_facts)
     app.connect("doctree-read", place_facts)
+    # After Sphinx has numbered what is to be numbered.
+    app.connect("env-get-updated", number, priority=900)

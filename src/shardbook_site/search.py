@@ -1,25 +1,132 @@
-"""The page of the search knows the messages of the guide to errors."""
+"""The text of all pages, by sections, for the page of the search.
+
+Sphinx's own index has the words of a page, but not which of them follow
+each other, and its summaries begin with the menu of the page.
+"""
 
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import desc_content, desc_signature
 from sphinx.application import Sphinx
 
 from shardbook import book
+from shardbook_site.problems import PAGES
+
+PLACES = (nodes.section, nodes.term, desc_signature)
+BLOCKS = (nodes.paragraph, nodes.literal_block, nodes.row, desc_signature)
+# What nobody looks for: outputs, and the facts of other pages.
+APART = {"cell_output", "problem-facts", "problem-map", "toctree-wrapper"}
 
 
-def add_messages(
+def text_of(node: nodes.Node) -> str:
+    """Return the text of a node; each of its lines is a sentence."""
+    cells = node.children if isinstance(node, nodes.row) else [node]
+    lines = [
+        " ".join(line.split())
+        for cell in cells
+        for line in cell.astext().splitlines()
+    ]
+    return (" · " if len(cells) > 1 else "\n").join(filter(None, lines))
+
+
+def places_of(node: nodes.Element) -> list[nodes.Element]:
+    """Return what a node is about: terms, an object, or its section."""
+    if isinstance(node, PLACES):
+        return [node]
+    # The text of a row is that of its cells.
+    kinds = nodes.document | nodes.entry
+    if isinstance(node.parent, kinds) or APART & {*node["classes"]}:
+        return []
+    if isinstance(node, nodes.definition | desc_content):
+        above: list[nodes.Element] = [
+            each for each in node.parent if isinstance(each, PLACES)
+        ]
+        if any(each["ids"] for each in above):
+            return above
+    return places_of(node.parent)
+
+
+def sections_of(
+    page: str, tree: nodes.document, front: dict[str, str]
+) -> list[dict[str, Any]]:
+    """List what there is to find on a page.
+
+    Args:
+        page: The name of the page.
+        tree: What the page says.
+        front: The front matter of the page.
+
+    Returns:
+        For each section, object and term: the page and its title, the id
+        and the title, other names, the messages that it explains, and its
+        blocks of text. The page itself is its first section, without id.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    for node in tree.findall(nodes.Element):
+        if isinstance(node, PLACES) and node["ids"]:
+            name, is_object = (
+                node["ids"][0],
+                isinstance(node, desc_signature),
+            )
+            head = node[0] if isinstance(node, nodes.section) else node
+            found[id(node)] = {
+                "page": page,
+                "id": name if found else "",
+                "title": name if is_object else text_of(head),
+                "names": [name.rpartition(".")[2]] * is_object,
+                "messages": [],
+                "text": [],
+            }
+        if isinstance(node, BLOCKS):
+            text, is_code = (
+                text_of(node),
+                isinstance(node, nodes.literal_block),
+            )
+            for place in places_of(node):
+                if id(place) in found:
+                    found[id(place)]["text"] += (
+                        text.splitlines() if is_code else [text]
+                    )
+    sections = [*found.values()]
+    if sections:
+        words = [front.get(k, "") for k in ("keywords", "category", "tags")]
+        names = ", ".join(filter(None, words)).split(", ")
+        sections[0]["names"] = [page.rpartition("/")[2], *names]
+        sections[0]["text"].insert(0, front.get("summary", ""))
+    by_title = {section["title"]: section for section in sections}
+    if page == "guides/errors":
+        for message, title in book.messages().items():
+            by_title[title]["messages"].append(message)
+    return [{**each, "on": sections[0]["title"]} for each in sections]
+
+
+def add_sections(
     app: Sphinx,
     page: str,
     template: str,
     context: dict[str, Any],
     tree: nodes.document | None,
 ) -> None:
-    """Give the messages to the template, whose script looks for them."""
+    """Give the sections of all pages to the template of the search."""
     if page == "search":
-        context["messages"] = book.messages()
+        # The problems first; their pages have the solutions.
+        pages = app.env.found_docs - {"reference/solutions"}
+        order = [*PAGES, *sorted(pages - PAGES.keys())]
+        context["sections"] = [
+            section
+            for name in order
+            if name in pages
+            for section in sections_of(
+                name,
+                app.env.get_and_resolve_doctree(
+                    name, app.builder, tags=app.tags
+                ),
+                app.env.metadata[name],
+            )
+        ]
 
 
 def setup(app: Sphinx) -> None:
     """Wait for the page of the search, which Sphinx writes last."""
-    app.connect("html-page-context", add_messages)
+    app.connect("html-page-context", add_sections)

@@ -1,5 +1,7 @@
 """The browser remembers which problems are solved."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from shardbook.problems import NAMES
@@ -19,8 +21,29 @@ def test_a_solved_problem_is_marked_on_the_map(page: Page) -> None:
         mark = cards.filter(has=page.locator(f"[data-name={name}]"))
         expect(mark.get_by_text("Solved")).to_be_visible(visible=seen)
 
+    expect(page.locator(".solved-count")).to_have_text(
+        f"1 of {len(NAMES)} solved"
+    )
+    menu = page.locator(f".bd-links a[href$='{first}.html']")
+    expect(menu).to_have_class(re.compile("is-solved"))
     page.goto(f"problems/{first}.html")
     expect(box).to_be_checked()
     box.uncheck()
     page.goto("index.html")
     expect(page.get_by_text("Solved", exact=True).first).to_be_hidden()
+
+
+def test_problems_are_numbered_as_in_the_terminal(page: Page) -> None:
+    """In the menu, above each page and on the map, over all parts."""
+    last = len(NAMES)
+    page.goto(f"problems/{NAMES[-1]}.html")
+    expect(page.locator("h1:visible")).to_contain_text(f"{last}. ")
+    page.goto("index.html")
+    menu = page.locator(".bd-links a[href^='problems/']")
+    numbers = [int(text.split(".")[0]) for text in menu.all_inner_texts()]
+    heights = page.locator(".problem-map ol").first.evaluate(
+        "list => [...list.children].map(card => card.offsetHeight)"
+    )
+
+    assert numbers == [*range(1, last + 1)]
+    assert len({*heights}) == 1

@@ -60,10 +60,19 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_help(run: Run) -> None:
-    """Help names every command, with --help and without arguments."""
-    for arguments in ((), ("--help",), ("-h",)):
+    """Help names every command."""
+    for arguments in (("--help",), ("-h",)):
         result = run(*arguments)
-        for command in ("list", "start", "check", "watch", "hint", "open"):
+        for command in (
+            "list",
+            "start",
+            "check",
+            "watch",
+            "hint",
+            "open",
+            "diff",
+            "reset",
+        ):
             assert f"│ {command} " in result.stdout + result.stderr
     assert run("check", "--help").returncode == 0
     assert re.fullmatch(r"shardbook \d\S+\n", run("--version").stdout)
@@ -89,7 +98,7 @@ def test_problems_are_listed_and_solutions_shown(
     assert places == sorted(places)
     assert "(medium)" in lines
     assert "shardbook.check, in a notebook, notes nothing" in lines
-    assert f"Solved: 0 of {len(NAMES)}." in lines
+    assert f"░  0 of {len(NAMES)} solved\nnext: " in lines
     assert f"{NAME}  solved, then edited" in some
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
     assert f"All {len(NAMES)} problems are solved." in run("list").stdout
@@ -145,6 +154,63 @@ def test_start_writes_the_starter_and_never_overwrites(
     assert path.read_text() == "mine"
 
 
+def test_alone_it_says_where_the_reader_is(
+    run: Run, tmp_path: Path
+) -> None:
+    """A bar with a cell a problem, the number solved, and what is next."""
+    solve(tmp_path, NAMES[1])
+    progress = tmp_path / attempt_files.PROGRESS
+    progress.mkdir()
+    (progress / f"{NAMES[0]}.py").touch()
+    for columns in ("60", "80", "120"):
+        result = run(COLUMNS=columns)
+        bar, following, *_ = result.stdout.splitlines()
+
+        assert result.returncode == 0
+        assert bar == f"█▒{'░' * 17}  1 of {len(NAMES)} solved"
+        assert following == f"next: shardbook watch {NAMES[1]}"
+        assert "\x1b" not in result.stdout
+    assert "shardbook --help" in result.stdout
+
+
+def test_an_attempt_is_compared_with_the_solution(
+    run: Run, tmp_path: Path
+) -> None:
+    """``diff`` shows the lines that differ, and says if none do."""
+    path = solve(tmp_path)
+    same = run("diff", NAME).stdout
+    path.write_text(f"# mine\n{path.read_text()}")
+    lines = run("diff", NAME).stdout.splitlines()
+
+    assert same == f"attempts/{NAME}.py is the solution.\n"
+    assert lines[:2] == [f"--- attempts/{NAME}.py", "+++ the solution"]
+    assert "-# mine" in lines
+    assert run("diff", OTHER).returncode == 2
+
+
+def test_reset_asks_and_keeps_what_was_written(
+    run: Run, tmp_path: Path
+) -> None:
+    """Nothing is lost, not by the second time either."""
+    path = solve(tmp_path)
+    folder = path.parent
+    unasked = run("reset", NAME)
+    assert unasked.returncode == 2
+    assert "reset state_zero_kernel --yes" in unasked.stderr
+    assert path.read_text() == attempt_files.solution(NAME)
+
+    for number, text in enumerate(("first", "second"), 1):
+        path.write_text(text)
+        done = run("reset", NAME, "--yes")
+        kept = folder / f"{NAME}.{number}.bak"
+
+        assert done.stdout.endswith(f"is in attempts/{kept.name}.\n")
+        assert kept.read_text() == text
+        assert path.read_text() == attempt_files.starter(NAME)
+    assert (folder / f"{NAME}.1.bak").read_text() == "first"
+    assert run("reset", OTHER).returncode == 2
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_starter_says_all_but_the_solution(name: str) -> None:
     """A starter has the contract, and at most one place to write."""
@@ -186,6 +252,7 @@ def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
 
     assert result.returncode == 0, result.stdout
     assert re.search(r"^  right$", result.stdout, re.M)
+    assert f"\ncompare: shardbook diff {NAME}\nnext: " in result.stdout
     assert f"next: shardbook watch {NAMES[0]}" in result.stdout
     assert f"{NAME}  solved\n" in run("list").stdout
 
@@ -201,7 +268,13 @@ def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
 
     assert result.returncode == 1
     assert "\x1b" not in result.stdout
-    for label in ("wrong (values)", "call:", "got:", "expected:", "read:"):
+    for label in (
+        "wrong (values, case ",
+        "call:",
+        "got:",
+        "expected:",
+        "read:",
+    ):
         assert label in result.stdout
     # Continued below its label, not at the left edge.
     assert not re.search(
@@ -484,6 +557,20 @@ def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:
     assert f"{NAME}  attempts/{NAME}.py" in map(str.strip, lines)
 
 
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
+    """Only what the reader agrees to is done."""
+    path = solve(tmp_path)
+    terminal = Terminal(tmp_path, "reset", NAME)
+    terminal.until("and keep a backup? [y/N]")
+    terminal.press(f"{answer}\n")
+
+    assert terminal.end() == (answer == "n")
+    agreed = path.read_text() == attempt_files.starter(NAME)
+    assert agreed == (answer == "y")
+    assert path.with_suffix(".1.bak").exists() == agreed
+
+
 def test_watch_takes_keys(tmp_path: Path) -> None:
     """A save ends a run; h, l, n and q do what is said below a verdict."""
     path = solve(tmp_path)
@@ -496,11 +583,13 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     other = path.with_suffix(".new")
     other.write_text(attempt_files.solution(NAME))
     other.replace(path)
-    right = terminal.until("right", "q quit")
+    right = terminal.until("A save began it again", "right", "q quit")
+    terminal.press("d")
+    terminal.until("is the solution", "q quit")
     terminal.press("h")
     hint = terminal.until("Hint 1 of 3", "q quit")
     terminal.press("l")
-    terminal.until(f"Solved: 1 of {len(NAMES)}", "q quit")
+    terminal.until(f"1 of {len(NAMES)} solved", "q quit")
     terminal.press("n")
     terminal.until(NAMES[NAMES.index(NAME) + 1], "not written", "q quit")
     attempt_files.start(OTHER, path.parent)

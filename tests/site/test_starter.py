@@ -11,13 +11,15 @@ from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 from shardbook_site.downloads import starter_cells
 
-TWIN = "# Title\n\nWhy.\n\n## Problem\n\nThe task.\n\n## Hints\n\nNo.\n"
+TWIN = "# Title\n\nWhy.\n\n## Problem\n\nThe task.\n\n## Hints\n\nTry.\n"
 
 
 def test_a_starter_has_devices_and_grades() -> None:
     """A mesh of eight devices can be made in it, and an answer graded."""
     name = NAMES[0]
-    text, *before, starter, check = starter_cells(TWIN, name, "A link.")
+    cells = starter_cells(TWIN, name, "A link.")
+    text, hints, *before, starter, check = cells
+    assert hints.source == "## Hints\n\nTry."
     assert text.source == "# Title\n\nA link.\n\nThe task."
     assert starter.source == attempt_files.starter(name).strip()
 
@@ -45,3 +47,18 @@ def test_the_page_shows_code_to_repair(
 
     assert warnings == ""
     assert f"```python\n{code}```" in (output / "page.md").read_text()
+
+
+def test_a_notebook_folds_what_the_page_folds(build_here: Build) -> None:
+    """Hints are closed until the reader opens them."""
+    fold = ":::{admonition} The idea\n:collapsible: closed\n\nThink.\n:::\n"
+    warnings, output = build_here({"page": f"{GOOD}\n{fold}\nAfter.\n"})
+    folded = (
+        "<details>\n<summary>The idea</summary>\n\nThink.\n\n"
+        "</details>\n\nAfter."
+    )
+
+    assert warnings == ""
+    assert folded in (output / "page.md").read_text()
+    notebook = (output / "_sources" / "page.ipynb").read_text()
+    assert "<summary>The idea</summary>" in notebook

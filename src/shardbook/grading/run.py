@@ -74,7 +74,10 @@ def grade(
         that the attempt is to be graded on next; 0 if the verdict stands.
     """
     checks = _checks(problem, devices)
-    attempt, step = None, "callable"
+    attempt, step, case = None, "callable", ""
+    more = getattr(checks, "ELSEWHERE", ())
+    before = len(checks.CHECKS) if elsewhere else 0
+    cases = len(checks.CHECKS) + len(more)
     filename = "" if isinstance(given, bytes) else str(given)
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
@@ -94,8 +97,9 @@ def grade(
             else:
                 attempt = load_file(problem, filename)
             attempt.find()
-            for check in checks.ELSEWHERE if elsewhere else checks.CHECKS:
-                step = check.name
+            todo = more if elsewhere else checks.CHECKS
+            for number, check in enumerate(todo, before + 1):
+                step, case = check.name, f"{number} of {cases}"
                 try:
                     check.run(attempt)
                 except MissingInternal as error:
@@ -104,7 +108,7 @@ def grade(
                     if step != "remark":
                         raise
                     remarks.append((str(error), getattr(error, "read", "")))
-            step = "deprecated"
+            step, case = "deprecated", ""
             _require_nothing_deprecated(attempt, checks)
             if not elsewhere:
                 step = "comparison"
@@ -138,9 +142,14 @@ def grade(
         found = {"check": step, **_failure(error, checks)}
     if attempt and "check" in found:
         found |= {"call": attempt.call, "given": attempt.given}
+<<<<<<< HEAD
     others = getattr(checks, "OTHER_DEVICES", 0)
     fits = found["status"] in ("right", "incomplete")
     return found, others if fits and not elsewhere else 0
+=======
+        found["case"] = case
+    return found
+>>>>>>> site
 
 
 def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:

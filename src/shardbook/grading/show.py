@@ -54,8 +54,9 @@ def _lines(verdict: "Verdict") -> Iterator[tuple[str, str]]:
 
 
 def _status(verdict: "Verdict") -> str:
-    check = f" ({verdict.check})" if verdict.check else ""
-    return verdict.status + check
+    case = f"case {verdict.case}" if verdict.case else ""
+    words = ", ".join(filter(None, (verdict.check, case)))
+    return f"{verdict.status} ({words})" if words else verdict.status
 
 
 def terminal_of(verdict: "Verdict", width: int) -> Iterator[Text]:

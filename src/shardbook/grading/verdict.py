@@ -23,6 +23,8 @@ class Verdict:
         status: ``"right"``, ``"wrong"``, ``"not written"``, ``"crashed"``
             or ``"incomplete"``: no check failed, but some could not run.
         check: The check that failed first, or ``""``.
+        case: Which of the problem's cases that was, such as ``"4 of 11"``;
+            those before it passed. ``""`` if none was tried.
         call: The call that was made, as Python code.
         given: What was changed around the call.
         got: What came back.
@@ -44,6 +46,7 @@ class Verdict:
     source: str
     status: str
     check: str = ""
+    case: str = ""
     call: str = ""
     given: str = ""
     got: str = ""

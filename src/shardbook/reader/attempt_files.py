@@ -4,6 +4,7 @@ import ast
 import filecmp
 import os
 import shutil
+from itertools import count
 from pathlib import Path
 
 from shardbook.problems import NAMES
@@ -55,6 +56,23 @@ def start(name: str, folder: Path | None = None) -> Path:
     with path.open("x", encoding="utf-8") as file:
         file.write(starter(name))
     return path
+
+
+def reset(name: str) -> Path:
+    """Put the starter in the place of an attempt, and keep the attempt.
+
+    Returns:
+        Where the attempt is kept.
+
+    Raises:
+        FileNotFoundError: If there is no attempt.
+    """
+    path = path_of(name)
+    kept = (path.with_suffix(f".{number}.bak") for number in count(1))
+    backup = next(each for each in kept if not os.path.lexists(each))
+    path.rename(backup)
+    start(name)
+    return backup
 
 
 def problem_of(path: Path) -> str | None:

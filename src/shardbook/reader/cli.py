@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import pydoc
+import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,13 +24,13 @@ from shardbook.grading.jobs.sandbox import (
     Limits,
     Sandbox,
 )
+from shardbook.grading.show import COLORS, visible
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -158,6 +159,7 @@ Megabytes = Annotated[
 
 @app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.")
     ] = False,
@@ -165,6 +167,9 @@ def _options(
     if version:
         print(f"shardbook {__version__}")
         raise typer.Exit
+    if not context.invoked_subcommand:
+        _say(OUTPUT, _where())
+        _say(OUTPUT, "All commands: shardbook --help")
 
 
 def _next() -> str:
@@ -173,6 +178,19 @@ def _next() -> str:
         begun = os.path.lexists(attempt_files.path_of(name))
         return f"next: shardbook {'watch' if begun else 'start'} {name}"
     return attempt_files.ALL_SOLVED
+
+
+def _where() -> Text:
+    """Say how much is solved, with a bar that has a cell a problem."""
+    solved, begun, left = "#+-" if OUTPUT.options.ascii_only else "█▒░"
+    cells = {"": (left, "dim"), "begun": (begun, "yellow")}
+    text = Text()
+    for name in NAMES:
+        text.append(
+            *cells.get(attempt_files.state(name), (solved, "green"))
+        )
+    count = len(NAMES) - len(attempt_files.unsolved())
+    return text.append(f"  {count} of {len(NAMES)} solved\n{_next()}")
 
 
 def _listing() -> Text:
@@ -190,9 +208,7 @@ def _listing() -> Text:
         "What is solved is noted in attempts/ of this folder, but "
         "shardbook.check, in a notebook, notes nothing.\n"
     )
-    if left := len(attempt_files.unsolved()):
-        text.append(f"Solved: {len(NAMES) - left} of {len(NAMES)}. ")
-    return text.append(_next())
+    return text.append(_where())
 
 
 @app.command("list")
@@ -209,7 +225,7 @@ def start(name: Name) -> None:
     except FileExistsError as error:
         raise _fail(
             f"{error.filename} exists, and is left as it is. "
-            "Rename it to start again.",
+            f"To begin again: shardbook reset {name}",
             status=1,
         ) from None
     except OSError as error:
@@ -223,6 +239,61 @@ def start(name: Name) -> None:
         f"To read the problem: shardbook open {name}\n"
         f"For a hint: shardbook hint {name}",
     )
+
+
+@app.command()
+def reset(
+    name: Name,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Don't ask first.")
+    ] = False,
+) -> None:
+    """Begin again with the starter, and keep a backup of the attempt."""
+    path = attempt_files.path_of(name)
+    if not os.path.lexists(path):
+        raise _fail(f"There is no {path}. To begin: shardbook start {name}")
+    if not (yes or sys.stdin.isatty()):
+        raise _fail(
+            f"{path} is left as it is, because there is no terminal to ask "
+            "on. "
+            f"To put the starter in its place: shardbook reset {name} --yes"
+        )
+    if not yes and not typer.confirm(
+        f"Put the starter in the place of {path}, and keep a backup?"
+    ):
+        raise _fail(f"{path} is left as it is.", status=1)
+    try:
+        backup = attempt_files.reset(name)
+    except OSError as error:
+        raise _fail(
+            f"Can't write {error.filename}: {error.strerror}"
+        ) from None
+    _say(OUTPUT, f"Wrote {path}. What it was is in {backup}.")
+
+
+def _diff(name: str, path: Path) -> Text:
+    """Compare an attempt with the solution, line by line."""
+    lines = difflib.unified_diff(
+        path.read_text("utf-8", "replace").splitlines(),
+        attempt_files.solution(name).splitlines(),
+        str(path),
+        "the solution",
+        lineterm="",
+    )
+    text = Text()
+    for line in map(visible, lines):
+        text.append(f"{line}\n", COLORS.get(line[0], ""))
+    text.rstrip()
+    return text if text else Text(f"{path} is the solution.")
+
+
+@app.command()
+def diff(
+    given: Annotated[list[str], _file(help="A problem and its file.")],
+) -> None:
+    """Compare attempts with the solutions, line by line."""
+    for name, path in _attempts(given):
+        _say(OUTPUT, _diff(name, path))
 
 
 @app.command()
@@ -345,6 +416,11 @@ def check(
         if len(found) > 1:
             OUTPUT.print(f"{right} of {len(found)} are right.")
         if right:
+            if len(found) == 1:
+                ((name, path),) = attempts
+                usual = path == attempt_files.path_of(name)
+                words = name if usual else f"{name} {path}"
+                _say(OUTPUT, f"compare: shardbook diff {words}")
             _say(OUTPUT, _next())
     raise typer.Exit(0 if right == len(found) else 1)
 
@@ -364,7 +440,11 @@ def watch(
         names = attempt_files.unsolved() or NAMES
         paths = [*map(attempt_files.path_of, names)]
         path = next(filter(os.path.lexists, paths), paths[0])
-    keys = {"h": _hint, "l": lambda _: _listing()}
+    keys = {
+        "d": _diff,
+        "h": lambda name, _: _hint(name),
+        "l": lambda *_: _listing(),
+    }
     job = partial(_job, Limits(seconds, megabytes))
     with _sandbox() as sandbox:
         Watch(OUTPUT, path, sandbox, job, _note, keys).run()

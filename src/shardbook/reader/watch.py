@@ -28,7 +28,7 @@ class Watch:
         sandbox: Where to grade.
         job: Makes the job for an attempt at a problem.
         note: Notes that an attempt is right, if it is.
-        shows: What keys show of a problem.
+        shows: What keys show of a problem and its file.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Watch:
         sandbox: Sandbox,
         job: Callable[[str, Path], Job],
         note: Callable[[Verdict, Path], None],
-        shows: dict[str, Callable[[str], RenderableType]],
+        shows: dict[str, Callable[[str, Path], RenderableType]],
     ) -> None:
         self.console, self.path = console, path
         self.sandbox, self.job, self.note = sandbox, job, note
@@ -46,7 +46,7 @@ class Watch:
         self.last = NAMES[0]
         self.verdict: Verdict | None = None
         self.below: RenderableType = ""
-        self.changed = self.ended = False
+        self.changed = self.ended = self.again = False
         self.time = ""
 
     @property
@@ -87,8 +87,9 @@ class Watch:
             while not (outcome := running.wait(0.1)):
                 self.take()
                 if self.changed:
+                    self.again = path == self.path
                     return
-        self.verdict = verdict_of(job, outcome)
+        self.verdict, self.again = verdict_of(job, outcome), False
         self.note(self.verdict, path)
         self.time = time.strftime("%H:%M:%S")
         self.show()
@@ -101,7 +102,7 @@ class Watch:
             elif key == "n":
                 self.move_on()
             elif key in self.shows:
-                self.below = self.shows[key](self.problem)
+                self.below = self.shows[key](self.problem, self.path)
                 self.show()
         saved = {Path(path) for _, path in next(self.saves)}
         if self.path.absolute() not in saved:
@@ -135,6 +136,8 @@ class Watch:
             say(self.verdict, crop=False)
         elif exists:
             say(f"Grading {path} since {self.time} ...", markup=False)
+            if self.again:
+                say("A save began it again.", style="dim")
         else:
             say(f"There is no {path}. Key n starts it.", markup=False)
         if self.below:
@@ -145,7 +148,9 @@ class Watch:
                 say(f"\n{attempt_files.ALL_SOLVED}", style="bold")
             keys = "Ctrl-C ends."
             if sys.stdin.isatty():
-                keys = "Keys: h hint, n next, l list, q quit"
+                right = self.verdict and self.verdict.right
+                more = "d diff with the solution, " if right else ""
+                keys = f"Keys: {more}h hint, n next, l list, q quit"
             say(f"\nWaiting for a save. {keys}", style="dim")
 
 

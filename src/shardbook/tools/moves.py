@@ -215,7 +215,8 @@ def _note(each: Collective, move: _Move) -> str:
     if rest and permutes:
         words.append(f"not drawn: {_devices(rest)}")
     elif rest:
-        words.append(f"the same in each group of {_devices(rest)}")
+        others = len(each.groups) - 1
+        words.append(f"the same in {others} more group{'s' * (others > 1)}")
     return "; ".join(words)
 
 
