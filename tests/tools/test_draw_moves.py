@@ -287,7 +287,7 @@ def test_several_arrays_of_one_collective() -> None:
     each = only(keep(MESHES[0]), placed(MESHES[0], "model"))
     three = dataclasses.replace(each, arrays=each.arrays * 3)
 
-    assert "f32[4,16] to f32[16,16] and 2 more alike" in repr(draw(three))
+    assert "f32[4,16] to f32[16,16] and 2 more arrays" in repr(draw(three))
 
 
 def test_without_a_mesh_the_devices_are_positions() -> None:

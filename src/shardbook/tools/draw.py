@@ -306,8 +306,8 @@ def draw(tree: Any, after: Any = None) -> Drawing:
           devices 0-3: a partial sum, different on each
         after: the sum on each
           devices 0-3: the sum
-        each device sends 48 bytes, counted as a ring; the same in each \
-group of devices 4-7
+        each device sends 48 bytes, counted as a ring; the same in 1 \
+more group
     """
     if after is not None:
         return _draw_resharding(tree, after)

@@ -199,7 +199,7 @@ def _shapes(each: Collective) -> str:
         shape[each.dimension] = size
         words += f" to {kind}[{','.join(map(str, shape))}]"
     if rest and each.kind != "all-to-all":
-        words += f" and {len(rest)} more alike"
+        words += f" and {len(rest)} more array{'s' * (len(rest) > 1)}"
     return words
 
 
