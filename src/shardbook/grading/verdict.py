@@ -24,7 +24,9 @@ class Verdict:
             or ``"incomplete"``: no check failed, but some could not run.
         check: The check that failed first, or ``""``.
         case: Which of the problem's cases that was, such as ``"4 of 11"``;
-            those before it passed. ``""`` if none was tried.
+            those before it passed. ``""`` if none failed, as for a
+            right answer or a deprecated function, or if the process
+            ended before it could tell.
         call: The call that was made, as Python code.
         given: What was changed around the call.
         got: What came back.
