@@ -562,7 +562,7 @@ def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
     """Only what the reader agrees to is done."""
     path = solve(tmp_path)
     terminal = Terminal(tmp_path, "reset", NAME)
-    terminal.until("and keep a backup? [y/N]")
+    terminal.until("Begin again? [y/N]")
     terminal.press(f"{answer}\n")
 
     assert terminal.end() == (answer == "n")

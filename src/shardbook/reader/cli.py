@@ -258,10 +258,10 @@ def reset(
             "on. "
             f"To put the starter in its place: shardbook reset {name} --yes"
         )
-    if not yes and not typer.confirm(
-        f"Put the starter in the place of {path}, and keep a backup?"
-    ):
-        raise _fail(f"{path} is left as it is.", status=1)
+    if not yes:
+        _say(OUTPUT, f"The starter replaces {path}, of which a copy stays.")
+        if not typer.confirm("Begin again?"):
+            raise _fail(f"{path} is left as it is.", status=1)
     try:
         backup = attempt_files.reset(name)
     except OSError as error:
