@@ -65,10 +65,8 @@ def sections_of(
     found: dict[int, dict[str, Any]] = {}
     for node in tree.findall(nodes.Element):
         if isinstance(node, PLACES) and node["ids"]:
-            name, is_object = (
-                node["ids"][0],
-                isinstance(node, desc_signature),
-            )
+            name = node["ids"][0]
+            is_object = isinstance(node, desc_signature)
             head = node[0] if isinstance(node, nodes.section) else node
             found[id(node)] = {
                 "page": page,
@@ -79,15 +77,12 @@ def sections_of(
                 "text": [],
             }
         if isinstance(node, BLOCKS):
-            text, is_code = (
-                text_of(node),
-                isinstance(node, nodes.literal_block),
-            )
+            text = text_of(node)
+            is_code = isinstance(node, nodes.literal_block)
+            blocks = text.splitlines() if is_code else [text]
             for place in places_of(node):
                 if id(place) in found:
-                    found[id(place)]["text"] += (
-                        text.splitlines() if is_code else [text]
-                    )
+                    found[id(place)]["text"] += blocks
     sections = [*found.values()]
     if sections:
         words = [front.get(k, "") for k in ("keywords", "category", "tags")]

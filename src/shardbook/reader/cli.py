@@ -259,7 +259,7 @@ def reset(
             f"To put the starter in its place: shardbook reset {name} --yes"
         )
     if not yes:
-        _say(OUTPUT, f"The starter replaces {path}, of which a copy stays.")
+        _say(OUTPUT, f"The starter replaces {path}, and a backup is kept.")
         if not typer.confirm("Begin again?"):
             raise _fail(f"{path} is left as it is.", status=1)
     try:

@@ -265,9 +265,9 @@ def draw(tree: Any, after: Any = None) -> Drawing:
     Returns:
         A drawing that a notebook shows. It prints as text, which is also
         what a screen reader says of the picture; in a terminal with
-        colors, in color. Of a large tree, arrays
-        that differ in the numbers of their path are drawn once, and what
-        is more than a page can show is left out; the drawing says so.
+        colors, in color. Of a large tree, arrays that differ in the
+        numbers of their path are drawn once, and what is more than a page
+        can show is left out; the drawing says so.
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being

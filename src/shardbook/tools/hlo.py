@@ -102,9 +102,11 @@ def instructions_of(text: str) -> list[Found]:
                 # The TPU's compiler fuses the two steps of this one.
                 fused = name.startswith("all-reduce-scatter")
                 word = "reduce-scatter" if fused else kind[1]
-                added = _reduction(right, computations)
+                reduction = _reduction(right, computations)
                 found.append(
-                    Found(word, right, right, types, added, 1, True, True)
+                    Found(
+                        word, right, right, types, reduction, 1, True, True
+                    )
                 )
             elif "=%" in right or "={%" in right:
                 for each in called(opcode[1], right, name):

@@ -9,6 +9,7 @@ from jax.sharding import NamedSharding
 
 from shardbook.tools.figure import (
     DARK,
+    Box,
     Cell,
     Picture,
     rect,
@@ -81,7 +82,7 @@ class Paper:
             blocks *= self._blocks(axis)
         return place / blocks, 1 / blocks
 
-    def box(self, region: Slice) -> tuple[float, float, float, float]:
+    def box(self, region: Slice) -> Box:
         """Left, top, width and height of a slice."""
         left, width = self._span(region, self.across)
         top, height = self._span(region, self.down)
