@@ -6,18 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shardbook.tools.groups import Groups, axes_along, groups_of, listed
-from shardbook.tools.hlo import (
-    OP_NAME,
-    PAIRS,
-    RAGGED,
-    bytes_in,
-    instructions_of,
-    operands_of,
-)
+from shardbook.tools.hlo import Instruction, Module, arrays_in, bytes_in
+from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
 
+KINDS = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+# Its sizes are data: what is sent is known only when it runs.
+RAGGED = "ragged-all-to-all"
 # Characters of a collective on one line.
 _LONGEST = 120
+_OPCODE = re.compile(rf"({'|'.join(KINDS)})(?:-start)?")
+# The TPU's compiler may spread one over several fusions, with what else is
+# computed meanwhile.
+_CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
+_PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
+_REDUCTIONS = ("add", "maximum", "minimum", "multiply", "and", "or")
 _DIMENSION = re.compile(r"\bdimensions=\{(\d+)\}")
 
 
@@ -137,13 +148,14 @@ def communication(
         ids: The ids of the program's devices, in its order. Without, their
             positions are taken for ids.
     """
-    sources = Sources(text)
+    module, sources = Module.of(text), Sources(text)
     partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
     devices = int(partitions[1]) if partitions else 1
     found = []
-    for each in instructions_of(text):
-        attributes = re.sub(r'"[^"]*"', "", each.line)
-        pairs = PAIRS.search(attributes)
+    for run in _collectives_in(module):
+        kind = _kind(run)
+        attributes = re.sub(r'"[^"]*"', "", run.instruction.text)
+        pairs = _PAIRS.search(attributes)
         groups: Groups
         if pairs:
             groups = listed(pairs[1])
@@ -153,16 +165,15 @@ def communication(
             group = max(map(len, groups))
         if group == 1:
             continue
-        named = OP_NAME.search(each.origin)
-        op_name = named[1] if named else ""
-        arrays = operands_of(each)
+        op_name = run.origin.op_name
+        arrays = _arrays_put_in(run, kind, module)
         size = sum(map(bytes_in, arrays))
         axes, part, aliases = axes_along(groups, meshes, bool(pairs))
         along = _DIMENSION.search(attributes)
-        cut = each.kind in ("all-gather", "reduce-scatter")
+        cut = kind in ("all-gather", "reduce-scatter")
         found.append(
             Collective(
-                kind=each.kind,
+                kind=kind,
                 axes=axes,
                 part=part,
                 aliases=aliases,
@@ -171,20 +182,67 @@ def communication(
                     tuple(ids[place] if ids else place for place in places)
                     for places in groups
                 ),
-                reduction=each.reduction,
+                reduction=_reduction(run.instruction, module),
                 dimension=int(along[1]) if along and cut else None,
                 arrays=arrays,
                 bytes=size,
-                sent=_sent(each.kind, size, group),
-                times=each.times,
-                counted=each.counted,
-                bounded=each.bounded,
+                sent=_sent(kind, size, group),
+                times=run.times,
+                counted=run.counted,
+                bounded=run.bounded,
                 direction=direction_of(op_name),
-                source=sources.of(each.origin),
+                source=sources.of(run.origin.text),
                 op_name=op_name,
             )
         )
     return tuple(found)
+
+
+def _collectives_in(module: Module) -> list[Run]:
+    """Find the collectives that a call runs."""
+    found: list[Run] = []
+    chains: set[str] = set()
+    for run in runs_of(
+        module, lambda each: bool(_OPCODE.fullmatch(each.opcode))
+    ):
+        chain = _CHAIN.search(run.instruction.text)
+        if not chain or chain[1] not in chains:
+            found.append(run)
+        if chain:
+            chains.add(chain[1])
+    return found
+
+
+def _kind(run: Run) -> str:
+    """Name a collective by what its devices do."""
+    # The TPU's compiler fuses the two steps of this one.
+    if run.within.startswith("all-reduce-scatter"):
+        return "reduce-scatter"
+    return run.instruction.opcode.removesuffix("-start")
+
+
+def _arrays_put_in(run: Run, kind: str, module: Module) -> tuple[str, ...]:
+    """Give the arrays that a device puts into a collective."""
+    names = run.instruction.operands
+    if kind in ("collective-permute", RAGGED):
+        # Others say where the result goes, and how much of it.
+        names = names[:1]
+    computation = module.computations[run.within]
+    return tuple(
+        array
+        for name in names
+        if name in computation
+        for array in arrays_in(computation[name].type)
+    )
+
+
+def _reduction(instruction: Instruction, module: Module) -> str:
+    """Say by what a collective combines the values of two devices."""
+    for name in instruction.called:
+        for each in module.computations.get(name, {}).values():
+            if each.is_root and each.opcode in _REDUCTIONS:
+                return each.opcode
+    return ""
 
 
 def _sent(kind: str, size: int, group: int) -> int:

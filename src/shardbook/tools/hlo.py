@@ -1,46 +1,14 @@
-"""Read the instructions of a program from its text in HLO."""
+"""Read a compiled program from its text in HLO."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
-KINDS = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "ragged-all-to-all",
-    "reduce-scatter",
-)
-# Its sizes are data: what is sent is known only when it runs.
-RAGGED = "ragged-all-to-all"
-
-
-@dataclass(frozen=True)
-class Found:
-    """An instruction, and how often a call runs it."""
-
-    kind: str
-    line: str
-    origin: str  # the line with its metadata: its own, or its caller's
-    types: Mapping[str, str]
-    reduction: str  # such as "add"; empty if there is none that is known
-    times: int
-    counted: bool
-    bounded: bool
-
-
-# --- Instructions ---
-
+OP_NAME = re.compile(r'op_name="([^"]*)"')
+_NAME = re.compile(r"%([\w.-]+)")
 _OPCODE = re.compile(r" ([a-z][a-z0-9-]*)\(")
-
-
-_COLLECTIVE = re.compile(rf"({'|'.join(KINDS)})(?:-start)?")
-
-
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _CALLED = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations"
     r"|true_computation|false_computation|called_computations)="
@@ -48,191 +16,100 @@ _CALLED = re.compile(
 )
 
 
-OP_NAME = re.compile(r'op_name="([^"]*)"')
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A line of a program.
 
-
-# The TPU's compiler may spread one over several fusions, with what else is
-# computed meanwhile.
-_CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
-
-
-_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-
-
-_NAME = re.compile(r"%([\w.-]+)")
-
-
-PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
-
-
-_REDUCTION = re.compile(r"\bto_apply=%([\w.-]+)")
-
-
-_REDUCTIONS = ("add", "maximum", "minimum", "multiply", "and", "or")
-
-
-_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
-
-
-def instructions_of(text: str) -> list[Found]:
-    """Find the collectives that a call runs, through all that it calls."""
-    computations: dict[str, list[str]] = {}
-    entry, lines = "", []
-    for line in text.splitlines():
-        if line.startswith("  "):
-            lines.append(line)
-        elif line.endswith("{") and (name := _NAME.search(line)):
-            lines = computations[name[1]] = []
-            if line.startswith("ENTRY"):
-                entry = name[1]
-
-    @cache
-    def within(name: str) -> list[Found]:
-        found: list[Found] = []
-        chains: set[str] = set()
-        types: dict[str, str] = {}
-        for line in computations.get(name, ()):
-            left, _, right = line.partition(" = ")
-            opcode = _OPCODE.search(right)
-            if not opcode:
-                continue
-            types[left.split("%")[-1]] = right[: opcode.start()]
-            kind = _COLLECTIVE.fullmatch(opcode[1])
-            if kind:
-                # The TPU's compiler fuses the two steps of this one.
-                fused = name.startswith("all-reduce-scatter")
-                word = "reduce-scatter" if fused else kind[1]
-                reduction = _reduction(right, computations)
-                found.append(
-                    Found(
-                        word, right, right, types, reduction, 1, True, True
-                    )
-                )
-            elif "=%" in right or "={%" in right:
-                for each in called(opcode[1], right, name):
-                    chain = _CHAIN.search(each.line)
-                    if not chain or chain[1] not in chains:
-                        found.append(each)
-                    if chain:
-                        chains.add(chain[1])
-        return found
-
-    def called(opcode: str, line: str, caller: str) -> Iterator[Found]:
-        trips = None
-        if opcode == "while":
-            trips = _trips(line, computations[caller], computations)
-        times = 1 if trips is None else trips
-        bounded = trips is not None or opcode != "while"
-        # Of a conditional only one branch runs.
-        counted = bounded and opcode != "conditional"
-        for names in _CALLED.findall(line):
-            for name in _NAME.findall(names):
-                for each in within(name):
-                    yield Found(
-                        each.kind,
-                        each.line,
-                        each.origin
-                        if OP_NAME.search(each.origin)
-                        else line,
-                        each.types,
-                        each.reduction,
-                        each.times * times,
-                        each.counted and counted,
-                        each.bounded and bounded,
-                    )
-
-    return within(entry)
-
-
-def _reduction(line: str, computations: Mapping[str, Sequence[str]]) -> str:
-    """Say by what a collective combines the values of two devices."""
-    named = _REDUCTION.search(line)
-    body = computations.get(named[1], ()) if named else ()
-    opcode = _OPCODE.search(body[-1]) if body else None
-    word = opcode[1] if opcode else ""
-    return word if word in _REDUCTIONS else ""
-
-
-def _trips(
-    loop: str, caller: list[str], computations: Mapping[str, list[str]]
-) -> int | None:
-    """Say how often a loop turns, or None if the program does not.
-
-    XLA notes it for CPUs and GPUs. In a program for TPUs it has to be read:
-    a counter starts at a constant, a constant is added in each turn, and
-    it ends at another.
+    Attributes:
+        name: Its name, which is unique in its computation.
+        type: The type of its result, such as ``f32[8,4]{1,0}``, or a
+            tuple of types.
+        opcode: What it does, such as ``all-gather-start``.
+        operands: The names of what it takes.
+        text: All to the right of the equals sign, attributes included.
+        is_root: Whether its result is that of its computation.
     """
-    if noted := _TRIPS.search(loop):
-        return int(noted[1])
-    states = _parts(loop)
-    names = dict(re.findall(r"\b(condition|body)=%([\w.-]+)", loop))
-    if not states or len(names) < 2:
-        return None
-    condition = computations[names["condition"]]
-    body = computations[names["body"]]
-    less = re.search(
-        r"compare\(%([\w.-]+), %([\w.-]+)\), direction=LT",
-        _value(condition, "ROOT"),
-    )
-    if not less:
-        return None
-    counter = re.search(r"index=(\d+)", _value(condition, less[1]))
-    limit = _number(_value(condition, less[2]))
-    if not counter or limit is None:
-        return None
-    at = int(counter[1])
-    first = _parts(_value(caller, states[0]))[at:][:1]
-    last = _parts(_value(body, "ROOT"))[at:][:1]
-    if not first or not last:
-        return None
-    added = _value(body, last[0])
-    terms = [_value(body, term) for term in _parts(added)]
-    if " add(" not in added or f"index={at}," not in f"{terms[0]},":
-        return None
-    begin, step = _number(_value(caller, first[0])), _number(terms[1])
-    if begin is None or not step:
-        return None
-    return max(0, -((begin - limit) // step))
+
+    name: str
+    type: str
+    opcode: str
+    operands: tuple[str, ...]
+    text: str
+    is_root: bool
+
+    @property
+    def called(self) -> list[str]:
+        """The computations that it calls, in order."""
+        # Most instructions call none, and this is quicker to see.
+        if "=%" not in self.text and "={%" not in self.text:
+            return []
+        return [
+            name
+            for names in _CALLED.findall(self.text)
+            for name in _NAME.findall(names)
+        ]
+
+    @property
+    def op_name(self) -> str:
+        """The path of transformations that it comes from, or nothing."""
+        named = OP_NAME.search(self.text)
+        return named[1] if named else ""
 
 
-def _value(lines: list[str], name: str) -> str:
-    """Give what an instruction computes; what it copies, if it does."""
-    start = f"%{name} = "
-    for line in lines:
-        text = line.strip()
-        if name == "ROOT" and text.startswith("ROOT "):
-            return text
-        if text.removeprefix("ROOT ").startswith(start):
-            copied = re.search(r" copy\(%([\w.-]+)\)", text)
-            return _value(lines, copied[1]) if copied else text
-    return ""
+# The instructions of a function by their names, in the order in which a
+# device runs them: a compiled program is scheduled.
+Computation = Mapping[str, Instruction]
 
 
-def _parts(text: str) -> list[str]:
-    """Name the operands of an instruction."""
+@dataclass(frozen=True)
+class Module:
+    """A compiled program.
+
+    Attributes:
+        computations: Its functions, by their names.
+        entry: The name of the one that a call runs.
+    """
+
+    computations: Mapping[str, Computation]
+    entry: str
+
+    @classmethod
+    def of(cls, text: str) -> "Module":
+        """Read the text of a program."""
+        computations: dict[str, dict[str, Instruction]] = {}
+        entry, lines = "", dict[str, Instruction]()
+        for line in text.splitlines():
+            if line.startswith("  "):
+                if read := _instruction(line):
+                    lines[read.name] = read
+            elif line.endswith("{") and (name := _NAME.search(line)):
+                lines = computations[name[1]] = {}
+                if line.startswith("ENTRY"):
+                    entry = name[1]
+        return cls(computations, entry)
+
+
+def _instruction(line: str) -> Instruction | None:
+    """Read a line of a computation."""
+    left, _, text = line.partition(" = ")
     opcode = _OPCODE.search(text)
     if not opcode:
-        return []
-    return _NAME.findall(text[opcode.end() :].partition(")")[0])
-
-
-def _number(text: str) -> int | None:
-    """Read a constant."""
-    found = re.search(r" constant\((\d+)\)", text)
-    return int(found[1]) if found else None
-
-
-def operands_of(found: Found) -> tuple[str, ...]:
-    """Give the arrays that a device puts into a collective."""
-    names = _parts(found.line)
-    if found.kind in ("collective-permute", RAGGED):
-        # Others say where the result goes, and how much of it.
-        names = names[:1]
-    return tuple(
-        f"{kind}[{sizes}]"
-        for name in names
-        for kind, sizes in _ARRAY.findall(found.types.get(name, ""))
+        return None
+    name = left.rpartition("%")[2]
+    operands = text[opcode.end() :].partition(")")[0]
+    return Instruction(
+        name,
+        text[: opcode.start()],
+        opcode[1],
+        tuple(_NAME.findall(operands)) if "%" in operands else (),
+        text,
+        left.startswith("  ROOT "),
     )
+
+
+def arrays_in(type_: str) -> list[str]:
+    """List the arrays of a type, such as ``"f32[8,4]"``."""
+    return [f"{kind}[{sizes}]" for kind, sizes in _ARRAY.findall(type_)]
 
 
 def bytes_in(array: str) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-from shardbook.tools.communication import Collective, in_words
+from shardbook.tools.communication import RAGGED, Collective, in_words
 from shardbook.tools.figure import (
     FAINT,
     Box,
@@ -18,7 +18,6 @@ from shardbook.tools.figure import (
     stripes,
     text,
 )
-from shardbook.tools.hlo import RAGGED
 from shardbook.tools.shards import ranges
 
 # Of a larger group, the first devices and the last are drawn.

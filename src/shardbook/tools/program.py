@@ -21,11 +21,11 @@ from shardbook.tools.budgets import (
     require_known,
 )
 from shardbook.tools.communication import (
+    KINDS,
     Collective,
     communication,
     in_words,
 )
-from shardbook.tools.hlo import KINDS
 from shardbook.tools.lowering import (
     compile_lowered,
     lower_call,
