@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -155,7 +156,8 @@ def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
     """Say what is wrong with an attempt, and what to read."""
     words = str(error)
     if isinstance(error, Wrong):
-        return {"status": "wrong", **vars(error)}
+        # Not vars(): jax may have added a note.
+        return {"status": "wrong", **asdict(error)}
     if not isinstance(error, Crashed):
         # Such as by a setting of jax that the attempt has changed.
         line = words.partition("\n")[0]
