@@ -42,7 +42,7 @@ def test_a_right_function(
 
     assert verdict.right, verdict
     assert [*tmp_path.rglob("*")] == [tmp_path / attempt_files.FOLDER]
-    assert "<strong>right</strong>" in verdict._repr_html_()
+    assert ">  right<" in verdict._repr_html_()
 
 
 def test_what_decorators_make() -> None:
@@ -173,6 +173,6 @@ def test_in_a_real_notebook(devices: int | None) -> None:
     ).execute()
     (output,) = book.cells[-1].outputs
 
-    assert "<strong>right</strong>" in output["data"]["text/html"]
+    assert ">  right<" in output["data"]["text/html"]
     assert "right" in output["data"]["text/plain"]
     assert "\x1b" not in output["data"]["text/plain"]

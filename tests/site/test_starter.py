@@ -31,7 +31,7 @@ def test_a_starter_has_devices_and_grades() -> None:
     ).execute()
     (verdict,) = book.cells[-1].outputs
 
-    assert "<strong>right</strong>" in verdict["data"]["text/html"]
+    assert ">  right<" in verdict["data"]["text/html"]
 
 
 def test_the_page_shows_code_to_repair(

@@ -27,6 +27,10 @@ STATUSES = {
 }
 # And of lines that differ, from what came back and what should have.
 COLORS = {" ": "", "-": "red", "+": "green"}
+# What is readable of them, mixed with dark or with light text.
+CSS = {"green": "green", "red": "red", "yellow": "darkgoldenrod"}
+# What the narrowest page shows whole that is no phone's.
+WIDTH = 76
 # How many lines are shown of what an attempt printed.
 PRINTED = 20
 # What a terminal would obey, and what can't be encoded. Python splits lines
@@ -94,31 +98,29 @@ def text_of(verdict: "Verdict") -> str:
 
 
 def html_of(verdict: "Verdict") -> str:
-    """Write it for a notebook."""
-    parts = [_html(_status(verdict), verdict.why)]
-    if verdict.got or verdict.expected:
-        heads = "<th>got</th><th>expected</th>"
-        cells = "".join(
-            f"<td><pre>{html.escape(words)}</pre></td>"
-            for words in (verdict.got, verdict.expected)
-        )
-        rows = f"<tr>{heads}</tr><tr>{cells}</tr>"
-        parts.append(f"<table>{rows}</table>")
-    for label, words in _lines(verdict):
-        if words and label not in ("got", "expected"):
-            parts.append(_html(label, words))
-    kind = "right" if verdict.right else "not-right"
-    names = f"shardbook-verdict shardbook-{kind}"
-    return f'<div class="{names}">{"".join(parts)}</div>'
+    """Write it for a notebook, as on a terminal."""
+    text = Text("\n").join(terminal_of(verdict, WIDTH))
+    parts = []
+    for words, style, _ in text.render(Console(force_jupyter=False)):
+        css = "font-weight: bold; " if style and style.bold else ""
+        if style and style.color:
+            css += f"color: {_mixed(style.color.name)}"
+        shown = html.escape(words)
+        parts.append(f'<span style="{css}">{shown}</span>' if css else shown)
+    edge = f"0.25rem solid {_mixed(STATUSES[verdict.status])}"
+    return (
+        '<pre class="shardbook-verdict" style="font-family: monospace; '
+        'white-space: pre-wrap; background: none; border: 0; '
+        f'border-left: {edge}; padding: 0 1rem">{"".join(parts)}</pre>'
+    )
 
 
-def _html(label: str, words: str) -> str:
-    """Write words after their label, as they are if they have lines."""
-    if not words:
-        return f"<div><strong>{label}</strong></div>"
-    tag = "pre" if "\n" in words else "span"
-    text = f"<{tag}>{html.escape(words)}</{tag}>"
-    return f"<div><strong>{label}:</strong> {text}</div>"
+def _mixed(color: str) -> str:
+    """Mix a color with that of the text around it.
+
+    So it is readable on light and on dark pages.
+    """
+    return f"color-mix(in srgb, {CSS[color]} 60%, currentColor)"
 
 
 def visible(value: Any) -> Any:
