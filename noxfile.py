@@ -28,16 +28,16 @@ TOOLS = ("tests/tools",)
 SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
-def install(session: nox.Session, group: str) -> None:
-    """Install a dependency group, and the package as it is in src/."""
+def install(session: nox.Session, *groups: str) -> None:
+    """Install dependency groups, and the package as it is in src/."""
     # pip would tell in sixty lines of another package.
     needed = PROJECT["project"]["requires-python"]
     ask = "import platform; print(platform.python_version())"
     found = session.run_install("python", "-c", ask, silent=True)
     if found and found.strip() not in SpecifierSet(needed):
         session.error(f"Python {needed} is needed; this is {found}")
-    groups = nox.project.dependency_groups(PROJECT, group)
-    session.install(*groups, "-e", ".[grading]")
+    packages = nox.project.dependency_groups(PROJECT, *groups)
+    session.install(*packages, "-e", ".[grading]")
 
 
 @nox.session
@@ -283,9 +283,14 @@ def matrix(session: nox.Session, versions: str) -> None:
             extra = PROJECT["project"]["optional-dependencies"]["grading"]
             session.install(*(each.replace(">=", "==") for each in extra))
     else:
-        install(session, "tests")
-    build(session, Path(session.create_tmp(), "html"))
+        install(session, "tests", "browser")
+    html = Path(session.create_tmp(), "html")
+    build(session, html)
     session.run(*PYTEST, "-q")
+    # This needs no Chromium.
+    taken = ("-k", "runs_where_it_was_downloaded", "--every-notebook")
+    options = ("--dist", "load", "--html", str(html))
+    session.run(*PYTEST, "-q", "tests/browser", *taken, *options)
     for arguments in FEWER_DEVICES:
         session.run(*PYTEST, "-q", "--devices", *arguments)
 

@@ -5,6 +5,7 @@ HTML; the notebooks are made of the twins, so that no cell runs again.
 """
 
 import re
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -26,7 +27,10 @@ LANGUAGES = {"ipython3": "python", "myst-ansi": "text", "ipythontb": "text"}
 LINK = re.compile(
     r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
 )
+SVG = re.compile("<svg.*?</svg>", re.DOTALL)
 KERNEL = {"name": "python3", "display_name": "Python 3"}
+# The way back from an executed notebook.
+ORIGIN = 'This notebook is the page ["{}"]({}.md) of the book Shardbook.'
 # The first cells of a starter: the way back, and devices to try things on.
 PAGE = """\
 [The page of this problem]({0}.md) has the solution and what to read: \
@@ -62,18 +66,24 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
     """Write the notebooks of pages and problems, beside the sources."""
     if exception or app.builder.format != "markdown":
         return
-    install = install_command(app.env)
-    if "git+" in install:
-        install = install.replace("python3 -m pip", "%pip")
-    else:
-        install = f'raise ImportError("shardbook is missing: {install}")'
-    install = INSTALL.format(install)
+    address = app.config.html_theme_options.get("repository_url")
+    missing = f"shardbook is missing: {install_command(app.env)}"
+    install = INSTALL.format(
+        # Pages and grading may need a newer jax than is there.
+        f'%pip install "shardbook[grading] @ git+{address}"'
+        if address
+        else f'raise ImportError("{missing}") from None'
+    )
     without = app.config.html_context["without_notebook"]
     for name in sorted(app.env.found_docs):
         text = Path(app.outdir, f"{name}.md").read_text("utf-8")
-        text = linked(text, app.config.html_baseurl, name)
         executed = notebook_of(app, name)
         target = Path(app.outdir, "_sources", f"{name}.ipynb")
+        title, _, text = text.lstrip().partition("\n")
+        page = ORIGIN.format(title.removeprefix("# "), target.stem)
+        text = linked(
+            f"{title}\n\n{page}\n{text}", app.config.html_baseurl, name
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         if executed.exists() and name not in without:
             cells = nbformat.read(executed, 4).cells
@@ -131,11 +141,25 @@ def rewritten(
                 f"{fence}"
             )
         new += [v4.new_markdown_cell(text.strip()), cell]
-        # What it printed is an output here, and no text.
         for output in cell.outputs:
+            if "text/html" in output.get("data", {}):
+                pictured = SVG.sub(as_image, output.data["text/html"])
+                output.data["text/html"] = pictured
+            # What it printed is an output here, and no text.
             words = output.get("text") or output.data["text/plain"]
             twin = twin.replace(f"```text\n{words.rstrip()}\n```", "", 1)
     return [*new, v4.new_markdown_cell(twin.strip())]
+
+
+def as_image(svg: re.Match[str]) -> str:
+    """Write a picture as JupyterLab shows it before its cell has run.
+
+    From a notebook of others, it takes tags of SVG away, and leaves the
+    text in them. An image doesn't follow the page, so its ground is white.
+    """
+    picture = svg[0].replace("<svg ", '<svg style="background: #fff" ', 1)
+    data = b64encode(picture.encode()).decode()
+    return f'<img alt="" src="data:image/svg+xml;base64,{data}">'
 
 
 def starter_cells(twin: str, name: str, page: str) -> list[NotebookNode]:

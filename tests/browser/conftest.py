@@ -20,13 +20,20 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from shardbook.problems import NAMES
+
 # Where a Chromium may be; Debian's is the first.
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the folder with the book."""
+    """Take the folder with the book, and how much of it to run."""
     parser.addoption("--html", required=True, help="the built book")
+    parser.addoption(
+        "--every-notebook",
+        action="store_true",
+        help="run all notebooks, which takes minutes, not two of them",
+    )
 
 
 def pages_in(html: Path) -> list[str]:
@@ -36,7 +43,7 @@ def pages_in(html: Path) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each page, or for each that offers a notebook."""
+    """Run a test for each page or notebook, or for a page that has one."""
     html = Path(metafunc.config.getoption("html"))
     names = pages_in(html)
     executed = [
@@ -44,7 +51,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for name in names
         if (html / "_sources" / name).with_suffix(".ipynb").exists()
     ]
-    for kind, found in (("page_name", names), ("executed", executed)):
+    sources = html / "_sources"
+    notebooks = sorted(
+        path.relative_to(sources).as_posix()
+        for path in sources.rglob("*.ipynb")
+    )
+    if not metafunc.config.getoption("--every-notebook"):
+        notebooks = [name for name in notebooks if NAMES[0] in name]
+    for kind, found in (
+        ("page_name", names),
+        ("executed", executed),
+        ("notebook", notebooks),
+    ):
         if kind in metafunc.fixturenames:
             metafunc.parametrize(kind, found)
 

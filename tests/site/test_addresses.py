@@ -29,6 +29,7 @@ A [section](#more).
 """
 )
 INSTALL = "pip install git+https://github.com/me/book"
+WITH_GRADING = INSTALL.replace("git+", '"shardbook[grading] @ git+') + '"'
 
 
 @pytest.fixture(scope="module", params=["", ADDRESS])
@@ -112,15 +113,19 @@ def test_what_a_repository_is_good_for(book: tuple[str, Path]) -> None:
 
 
 def test_a_notebook_runs_and_leads_anywhere(book: tuple[str, Path]) -> None:
-    """It installs the package, or says how, and links to the site."""
+    """It installs the package, or says how, and links to its page."""
     address, output = book
     notebook = nbformat.read(output / "_sources" / "page.ipynb", 4)
     first, install, *_, last = (cell.source for cell in notebook.cells)
-    link = f"[link]({address}reference/leaf.html)" if address else "link"
+    page, link = '"Title"', "link"
+    if address:
+        page = f"[{page}]({address}page.html)"
+        link = f"[link]({address}reference/leaf.html)"
 
-    assert first == "# Title"
+    origin = f"This notebook is the page {page} of the book Shardbook."
+    assert first == f"# Title\n\n{origin}"
     assert last.startswith(f"A {link}.")
-    assert (f"    %{INSTALL}" in install) == bool(address)
+    assert (f"    %{WITH_GRADING}" in install) == bool(address)
     assert ("raise ImportError" in install) != bool(address)
 
 

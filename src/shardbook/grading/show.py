@@ -106,11 +106,13 @@ def html_of(verdict: "Verdict") -> str:
         if style and style.color:
             css += f"color: {_mixed(style.color.name)}"
         shown = html.escape(words)
-        parts.append(f'<span style="{css}">{shown}</span>' if css else shown)
+        parts.append(
+            f'<span style="{css}">{shown}</span>' if css else shown
+        )
     edge = f"0.25rem solid {_mixed(STATUSES[verdict.status])}"
     return (
         '<pre class="shardbook-verdict" style="font-family: monospace; '
-        'white-space: pre-wrap; background: none; border: 0; '
+        "white-space: pre-wrap; background: none; border: 0; "
         f'border-left: {edge}; padding: 0 1rem">{"".join(parts)}</pre>'
     )
 
