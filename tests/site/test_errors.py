@@ -38,6 +38,23 @@ def forbidden() -> object:
     )
 
 
+def varying(x: jax.Array) -> jax.Array:
+    """Mark a value as varying over an axis."""
+    return jax.lax.pcast(x, "data", to="varying")
+
+
+def varying_already() -> object:
+    """Mark a value twice."""
+
+    def twice(x: jax.Array) -> jax.Array:
+        return varying(varying(x))
+
+    mesh = jax.make_mesh((1,), ("data",))
+    return jax.shard_map(twice, mesh=mesh, in_specs=P(), out_specs=P())(
+        jnp.ones(2)
+    )
+
+
 def deleted() -> object:
     """Read an array that was donated."""
     x = jnp.ones(2)
@@ -64,6 +81,8 @@ RAISED: dict[Callable[[], object], str] = {
     wants_a_tuple: "pytree structure error",
     lambda: jnp.zeros((2**20, 2**30)): "Out of memory",
     lambda: jax.lax.psum(1.0, "data"): "Found an unbound axis name",
+    lambda: varying(jnp.ones(2)): "an unbound axis name",
+    varying_already: "Unsupported pcast from=varying",
     of_a_method: "does not support bound methods",
 }
 if jax.__version_info__ >= (0, 12):
