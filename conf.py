@@ -65,7 +65,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Shardbook"
 html_favicon = "docs/_static/logo.svg"
 html_static_path = ["docs/_static"]
-html_css_files = ["icons.css", "shardbook.css", "explorer.css"]
+html_css_files = ["icons.css", "look.css", "shardbook.css", "explorer.css"]
 html_context = {
     "default_mode": "auto",
     "card": f"{html_baseurl}_static/card.png",
@@ -80,6 +80,10 @@ html_theme_options = {
     # The theme would put a second search field into an empty top bar.
     "navbar_persistent": [],
     "show_toc_level": 2,
+    # The front page has cards there.
+    "secondary_sidebar_items": {"**": ["page-toc.html"], "index": []},
+    # Like the light one: purple, green and blue, no lime or gold.
+    "pygments_dark_style": "material",
     "use_fullscreen_button": False,
     "back_to_top_button": False,
     "use_download_button": False,

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
@@ -19,6 +20,7 @@ from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 
 PAGES = {f"problems/{name}": name for name in NAMES}
+PLACES = {page: place for place, page in enumerate(PAGES, 1)}
 
 
 def install_command(env: BuildEnvironment) -> str:
@@ -135,7 +137,7 @@ def number(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
     Sphinx's own numbers begin again in each part of the contents.
     """
-    for place, name in enumerate(PAGES, 1):
+    for name, place in PLACES.items():
         if name in env.tocs:
             title = env.titles[name].astext()
             first = next(env.tocs[name].findall(nodes.reference))
@@ -146,6 +148,25 @@ def number(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return []
 
 
+def number_titles(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    tree: nodes.document | None,
+) -> None:
+    """Number a problem in the browser's tab, and where it is the next."""
+    builder = cast(StandaloneHTMLBuilder, app.builder)
+    _, before, after = builder.relations.get(page, [None] * 3)
+    for name, titled in (
+        (page, context),
+        (before, context.get("prev")),
+        (after, context.get("next")),
+    ):
+        if titled and name in PLACES:
+            titled["title"] = f"{PLACES[name]}. {titled['title']}"
+
+
 def setup(app: Sphinx) -> None:
     """Make a directive of each template in Markdown."""
     for path in Path(app.srcdir, "_templates").glob("*.md"):
@@ -154,3 +175,4 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-read", place_facts)
     # After Sphinx has numbered what is to be numbered.
     app.connect("env-get-updated", number, priority=900)
+    app.connect("html-page-context", number_titles)

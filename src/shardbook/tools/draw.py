@@ -157,8 +157,7 @@ def _layout_figure(array: _Placed) -> Figure:
         ],
         caption=(
             f": {leaf.shard_shape}, {leaf.bytes_per_device:,} bytes on "
-            f"{where}{'; the numbers are devices' * (count > 1)}"
-            f"{'; unreduced (≠): devices of one color differ' * partial}"
+            f"{where}{'; unreduced (≠): devices of one color differ' * partial}"
         ),
         pictures=(
             _array_picture(array),
