@@ -9,12 +9,8 @@
     ).split(" "),
   );
   const query = new URLSearchParams(location.search).get("q") ?? "";
-  const sections = JSON.parse(document.querySelector("#sections").textContent);
-  for (const section of sections) {
-    const { title, names, messages, text } = section;
-    section.called = [title, ...names, ...messages];
-    section.all = [...section.called, ...text].join("\n");
-  }
+  const { sections: address } = document.currentScript.dataset;
+  let sections;
 
   // Whether a text has a word, or several in a row, with any endings.
   const patterns = new Map();
@@ -159,5 +155,17 @@
   for (const field of document.querySelectorAll("input[name=q]")) {
     field.value = query;
   }
-  if (query) search();
+  // Only who searches loads the text of all pages, and only once.
+  if (query) {
+    const script = add(document.head, "script", { src: address });
+    script.addEventListener("load", () => {
+      sections = SECTIONS;
+      for (const section of sections) {
+        const { title, names, messages, text } = section;
+        section.called = [title, ...names, ...messages];
+        section.all = [...section.called, ...text].join("\n");
+      }
+      search();
+    });
+  }
 }

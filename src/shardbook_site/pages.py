@@ -118,7 +118,27 @@ def join_scripts(static: Path, pages: Pages) -> None:
         LOGGER.warning("no page has scripts in a row like %r", SCRIPTS)
 
 
-STEPS = (fix_accessibility, link_one_stylesheet, join_scripts)
+# What has the color of the text around it, in prose and in code: half of
+# all elements of a page.
+PLAIN = re.compile(r'<span class="(?:n|p|pre|w)">([^<]*)</span>')
+
+
+def unwrap_plain_text(static: Path, pages: Pages) -> None:
+    """Leave out elements that look like the text around them."""
+    count = 0
+    for path, text in pages.items():
+        pages[path], found = PLAIN.subn(r"\1", text)
+        count += found
+    if not count:
+        LOGGER.warning("no page has text in elements like %r", PLAIN)
+
+
+STEPS = (
+    fix_accessibility,
+    unwrap_plain_text,
+    link_one_stylesheet,
+    join_scripts,
+)
 
 
 def finish(app: Sphinx, exception: Exception | None) -> None:

@@ -4,6 +4,9 @@ Sphinx's own index has the words of a page, but not which of them follow
 each other, and its summaries begin with the menu of the page.
 """
 
+import json
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -103,12 +106,12 @@ def add_sections(
     context: dict[str, Any],
     tree: nodes.document | None,
 ) -> None:
-    """Give the sections of all pages to the template of the search."""
+    """Write the sections of all pages, for the page of the search."""
     if page == "search":
         # The problems first; their pages have the solutions.
         pages = app.env.found_docs - {"reference/solutions"}
         order = [*PAGES, *sorted(pages - PAGES.keys())]
-        context["sections"] = [
+        sections = [
             section
             for name in order
             if name in pages
@@ -120,6 +123,13 @@ def add_sections(
                 app.env.metadata[name],
             )
         ]
+        found = json.dumps(sections, ensure_ascii=False)
+        text = f"const SECTIONS = {found};\n"
+        digest = sha256(text.encode()).hexdigest()[:8]
+        static = Path(app.outdir, "_static")
+        static.mkdir(parents=True, exist_ok=True)
+        (static / "sections.js").write_text(text, "utf-8")
+        context["sections"] = f"sections.js?v={digest}"
 
 
 def setup(app: Sphinx) -> None:

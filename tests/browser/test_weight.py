@@ -5,19 +5,15 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 KIB, REQUESTS = 170, 10
-# The page of the search has the text of all others.
+# With the text of all pages.
 SEARCH_KIB = 320
 SEARCH = {"language_data", "search", "searchindex", "searchtools"}
 # Scripts, and what a page that loads one has.
 PARTS = {"explorer": "shardbook-explorer", "predict": "predict"}
 
 
-def test_a_page_is_light(page: Page, html: Path, page_name: str) -> None:
-    """A page is small, compressed and with its pictures.
-
-    It loads no font, the search on the page of the search alone, and
-    scripts where there is something to do for them.
-    """
+def loaded(page: Page, address: str) -> list[tuple[str, str, float]]:
+    """Open a page; list the name, the kind and the KiB of what comes."""
     kinds: dict[str, tuple[str, str]] = {}
     kib: dict[str, float] = {}
 
@@ -35,16 +31,33 @@ def test_a_page_is_light(page: Page, html: Path, page_name: str) -> None:
     network.on("Network.loadingFinished", end)
     network.send("Network.enable")
     network.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    page.goto(page_name, wait_until="networkidle")
+    page.goto(address, wait_until="networkidle")
+    return [(*kind, kib[request]) for request, kind in kinds.items()]
+
+
+def test_a_page_is_light(page: Page, html: Path, page_name: str) -> None:
+    """A page is small, compressed and with its pictures.
+
+    It loads no font, the search on the page of the search alone, and
+    scripts where there is something to do for them.
+    """
+    files = loaded(page, page_name)
     # A file of several scripts has the names of all.
-    names = {part for name, _ in kinds.values() for part in name.split(".")}
+    names = {part for name, _, _ in files for part in name.split(".")}
     text = (html / page_name).read_text("utf-8")
 
     is_search = page_name == "search.html"
-    limit = SEARCH_KIB if is_search else KIB
-    assert 0 < sum(kib[request] for request in kinds) <= limit, kinds
-    assert len(kinds) <= REQUESTS, kinds
-    assert "Font" not in {kind for _, kind in kinds.values()}
+    assert 0 < sum(kib for _, _, kib in files) <= KIB, files
+    assert len(files) <= REQUESTS, files
+    assert "Font" not in {kind for _, kind, _ in files}
     assert names & SEARCH == ({"search"} if is_search else set())
     for script, part in PARTS.items():
         assert (script in names) == (f'class="{part}"' in text), script
+
+
+def test_a_search_loads_the_text_of_all_pages(page: Page) -> None:
+    """In a file beside the page, which a browser keeps for the next one."""
+    files = loaded(page, "search.html?q=mesh")
+
+    assert "sections.js" in {name for name, _, _ in files}
+    assert sum(kib for _, _, kib in files) <= SEARCH_KIB, files

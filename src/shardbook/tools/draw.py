@@ -157,7 +157,8 @@ def _layout_figure(array: _Placed) -> Figure:
         ],
         caption=(
             f": {leaf.shard_shape}, {leaf.bytes_per_device:,} bytes on "
-            f"{where}{'; unreduced (≠): devices of one color differ' * partial}"
+            f"{where}"
+            f"{'; unreduced (≠): devices of one color differ' * partial}"
         ),
         pictures=(
             _array_picture(array),
