@@ -125,13 +125,18 @@ class Collective:
 
 def in_words(each: Collective, times: int) -> str:
     """Say how often collectives like this run, and over what."""
-    over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
-    if each.part:
-        over = f"part of {over}"
     count = f"{times}" if each.bounded else f"{times}?"
     if each.bounded and not each.exact:
         count = f"at most {count}"
-    return f"{count} {each.kind} over {over or f'{each.group} devices'}"
+    return f"{count} {over_axes(each)}"
+
+
+def over_axes(each: Collective) -> str:
+    """Say of which kind a collective is, and over what it runs."""
+    over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
+    if each.part:
+        over = f"part of {over}"
+    return f"{each.kind} over {over or f'{each.group} devices'}"
 
 
 def communication(

@@ -1,6 +1,6 @@
-"""Draw which device holds which slice of an array, and what moves."""
+"""Draw which device holds which slice, what moves, and what it takes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import Sharding
 
+from shardbook.tools.bars import programs_figure
 from shardbook.tools.communication import Collective
 from shardbook.tools.figure import (
     DARK,
@@ -30,6 +31,7 @@ from shardbook.tools.paper import (
     devices_picture,
     grid_of,
 )
+from shardbook.tools.program import Program
 from shardbook.tools.resharding import resharding_figure
 from shardbook.tools.shards import (
     Slice,
@@ -254,11 +256,16 @@ def draw(tree: Any, after: Any = None) -> Drawing:
     bytes it has to receive because it did not hold them. From where, and
     by which collectives, is the choice of the program that moves them.
 
+    ``draw({"before": one, "after": other})`` compares what :func:`program`
+    reports of calls: bars of the memory that each needs on a device, and
+    of the bytes that a device sends, with the parts that make them up.
+
     Args:
         tree: Whatever :func:`layout` takes: an array, a Module, a state.
             An abstract array with a sharding is drawn as it would be
-            laid out. Or a :class:`Collective`. Or, if ``after`` is an
-            array, a sharding for this array.
+            laid out. Or a :class:`Collective`; or a dict of
+            :class:`Program`, by name. Or, if ``after`` is an array, a
+            sharding for this array.
         after: The same arrays in another layout, or a sharding for the
             array ``tree``.
 
@@ -271,7 +278,8 @@ def draw(tree: Any, after: Any = None) -> Drawing:
 
     Raises:
         TypeError: If a leaf is neither an array nor a number, or is being
-            traced, or if both arguments are shardings.
+            traced, if both arguments are shardings, or if a program has
+            no name or stands beside something else.
         ValueError: If an array or number that would be drawn is on no
             device, or was deleted, or if the arrays before and after have
             different paths, shapes or dtypes, or are unreduced.
@@ -308,9 +316,27 @@ def draw(tree: Any, after: Any = None) -> Drawing:
           devices 0-3: the sum
         each device sends 48 bytes, counted as a ring; the same in 1 \
 more group
+        >>> other = program(lambda x: x.sum(axis=0), x)
+        >>> draw({"axis=1": total, "axis=0": other})
+        one call on one device
+        bytes of memory
+          axis=1  64: 32 arguments, 32 results
+          axis=0  36: 32 arguments, 4 results
+        bytes sent
+          axis=1  48: 48 all-reduce over model
+          axis=0   0
     """
     if after is not None:
         return _draw_resharding(tree, after)
     if isinstance(tree, Collective):
         return Drawing([collective_figure(tree)])
+    if isinstance(tree, Program):
+        raise TypeError(
+            "draw() compares programs by their names, but got one without: "
+            'draw({"before": program(...), "after": program(...)})'
+        )
+    if isinstance(tree, Mapping) and {*map(type, tree.values())} == {
+        Program
+    }:
+        return Drawing([programs_figure(tree)])
     return _draw_layout(tree)

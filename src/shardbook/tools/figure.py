@@ -110,19 +110,29 @@ def text(x: float, y: float, words: str, **attributes: Any) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG image of some size, without ids: it may stand on any page."""
+    """An SVG image of some size, without ids: it may stand on any page.
+
+    Attributes:
+        width: In pixels.
+        height: In pixels.
+        parts: What is in it.
+        at_top: Whether it begins where a picture beside it begins, and
+            not in the middle.
+    """
 
     width: float
     height: float
     parts: Sequence[str]
+    at_top: bool = False
 
     def __str__(self) -> str:
+        top = ' style="align-self:start;vertical-align:top"' * self.at_top
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" '
             f'width="{self.width:.0f}" height="{self.height:.0f}" '
             f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
             'font-family="ui-monospace, monospace" font-size="12" '
-            f'fill="currentColor">{"".join(self.parts)}</svg>'
+            f'fill="currentColor"{top}>{"".join(self.parts)}</svg>'
         )
 
 
@@ -214,7 +224,7 @@ class Figure:
         return (
             f'<figure class="shardbook-drawing">{shown * bool(pictures)}'
             f"<figcaption><code>{html.escape(self.title)}</code>"
-            f"{html.escape(self.caption)}</figcaption>"
+            f"<span>{html.escape(self.caption)}</span></figcaption>"
             f"{html_of(self.table) if self.table else ''}</figure>"
         )
 
@@ -259,7 +269,8 @@ class Drawing:
                 (each.height for each in figure.pictures), default=0
             )
             for picture in figure.pictures:
-                y = below + (height - picture.height) / 2
+                room = 0 if picture.at_top else height - picture.height
+                y = below + room / 2
                 move = f"translate({x:.0f} {y:.0f})"
                 parts.append(f'<g transform="{move}">{picture}</g>')
                 widest = max(widest, x + picture.width)

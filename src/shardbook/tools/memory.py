@@ -62,3 +62,8 @@ class Memory:
         return (
             self.arguments + self.results + self.temporaries - self.donated
         )
+
+
+def lacks_fusions(text: str) -> bool:
+    """Tell whether a program uses memory that XLA for CPU leaves out."""
+    return "__ynn_fusion" in text

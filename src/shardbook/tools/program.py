@@ -34,7 +34,7 @@ from shardbook.tools.lowering import (
     unwrap,
 )
 from shardbook.tools.machines import MEMORY
-from shardbook.tools.memory import Memory
+from shardbook.tools.memory import Memory, lacks_fusions
 from shardbook.tools.shards import device_id, devices_in
 from shardbook.tools.tables import Column, Table, html_of, keep_both_ends
 
@@ -261,10 +261,8 @@ class Program:
             "temporaries": self.memory.temporaries,
             "donated": -self.memory.donated,
         }
-        # XLA for CPU does not count what these fusions use.
-        fusions = "__ynn_fusion" in self.text
-        total = "total, except inside fusions" if fusions else "total"
-        memory[total] = self.memory.total
+        lacking = ", except inside fusions" * lacks_fusions(self.text)
+        memory[f"total{lacking}"] = self.memory.total
         if self.available is not None:
             left = self.available - self.memory.total
             memory[f"left of {self.available:,} of {self.chip}"] = left
