@@ -331,12 +331,14 @@ function arrayPicture(layout) {
 function devicesPicture(layout) {
   const { mesh, holds } = layout;
   const paper = cells(layout);
-  const names = mesh.map((axis) => axis.join("="));
-  const columns = Math.min(mesh[1] ? mesh.at(-1)[1] : 8, holds.length);
-  const scale = columns > 4 ? 36 : 44;
+  // An axis of one device is no side of the picture.
+  const axes = mesh.filter((axis) => axis[1] > 1);
+  const names = axes.map((axis) => axis.join("="));
+  const columns = Math.min(axes[1] ? axes.at(-1)[1] : 8, holds.length);
+  const scale = columns > 4 || holds.length > 2 * columns ? 33 : 44;
   const tiles = holds.map((part, device) =>
     `<div>${grid(paper, scale, slice(paper, part, ""))}${device}</div>`);
-  return framed(names.at(-1), names.slice(0, -1).join(" "),
+  return framed(names.at(-1) || "", names.slice(0, -1).join(" "),
     `<div class="explorer-devices" style="grid-template-columns: ` +
     `repeat(${columns}, minmax(0, auto))">${tiles.join("")}</div>`);
 }

@@ -279,6 +279,52 @@ def test_each_device_shows_its_slice(explorer: Page) -> None:
         assert len(slices) == array.count()
 
 
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        {"data": 2, "model": 4},
+        {"data": 1, "model": 8},
+        {"data": 8, "model": 1},
+        {"x": 2, "y": 1, "z": 4},
+        {"data": 1, "model": 1},
+    ],
+)
+def test_the_sides_of_a_mesh_are_those_of_the_pages(
+    explorer: Page, mesh: dict[str, int]
+) -> None:
+    """The explorer names and arranges the devices as shardbook.draw does.
+
+    An axis of one device is no side of a picture.
+    """
+    case = Case(random.Random(0))
+    case.mesh, case.shape = mesh, (16, 16)
+    case.devices = math.prod(mesh.values())
+    array = jax.ShapeDtypeStruct(
+        case.shape, "float32", sharding=case.sharding("P()")
+    )
+    figure = ElementTree.fromstring(draw(array)._repr_html_())
+    words = [
+        (each.text or "", float(each.get("y", 0)))
+        for each in figure[0][1].iter("{http://www.w3.org/2000/svg}text")
+    ]
+    rows = {y for word, y in words if word.isdigit()}
+    for name, text in (
+        *(("shape", "16, 16"), ("spec", "P()")),
+        ("mesh", ", ".join(f"{k}:{size}" for k, size in mesh.items())),
+    ):
+        explorer.locator(f"[name={name}]").fill(text)
+    frame = explorer.locator(".explorer-frame").nth(1)
+    sides = frame.locator("> span").all_inner_texts()
+    tops = frame.locator(".explorer-devices > div").evaluate_all(
+        "each => each.map(it => it.getBoundingClientRect().top)"
+    )
+
+    assert {*sides} - {""} == {
+        word for word, _ in words if word and not word.isdigit()
+    }
+    assert len({*tops}) == len(rows)
+
+
 def test_by_keyboard(explorer: Page) -> None:
     """Tab, Space and typing are enough, and the answer follows."""
     answer = explorer.get_by_role("status")
