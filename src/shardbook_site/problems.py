@@ -57,8 +57,9 @@ ENTRY %main {{
 def picture(text: str) -> str:
     """Draw what YAML gives, on the axes "data" and "model".
 
-    That is an array, or the collectives of a program one after another,
-    each of the whole array that is gathered or added up.
+    That is an array; or several by their names; or the collectives of a
+    program one after another, each of the whole array that is gathered or
+    added up.
     """
     given = yaml.safe_load(text)
     mesh = dict(zip(("data", "model"), given["mesh"], strict=True))
@@ -76,14 +77,19 @@ def picture(text: str) -> str:
             (each,) = communication(text, mesh)
             figures.append(draw(each)._repr_html_())
         return _framed("".join(figures))
-    spec = [
-        tuple(axes) if isinstance(axes, list) else axes
-        for axes in given["spec"]
-    ]
-    array = abstract_array(tuple(given["shape"]), mesh, spec)
-    html = draw(array)._repr_html_()
+    arrays = {
+        name: abstract_array(
+            tuple(each["shape"]),
+            mesh,
+            [tuple(x) if isinstance(x, list) else x for x in each["spec"]],
+        )
+        for name, each in given.get("arrays", {"": given}).items()
+    }
+    html = "".join(
+        draw({name: array})._repr_html_() for name, array in arrays.items()
+    )
     # The devices are enough.
-    return _framed(re.sub("<svg.*?</svg>", "", html, count=1))
+    return _framed(re.sub("<svg((?!</svg>).)*</svg>(?=<svg)", "", html))
 
 
 def _framed(figures: str) -> str:

@@ -245,7 +245,7 @@ def _cells(across: bool, places: int) -> list[Box]:
 def _picture(move: _Move, across: bool) -> Picture:
     """The devices of a group before and after, and what travels."""
     shown, places = _shown(len(move.devices)), _shown(move.places)
-    side, gap = (60, 24) if len(shown) <= 4 else (36, 7)
+    side, gap = (60, 24) if len(shown) <= 4 else (33, 4)
     between, top = 64, 22
     boxes = _cells(across, len(places))
     left = [2 + column * (side + gap) for column in range(len(shown))]

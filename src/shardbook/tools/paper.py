@@ -124,7 +124,8 @@ def devices_picture(
 ) -> Picture:
     """Each device of the mesh, with the part of the array that it holds."""
     rows, (down, across) = grid
-    side, gap = (36, 6) if len(rows[0]) > 4 else (44, 12)
+    small = len(rows) > 2 or len(rows[0]) > 4
+    side, gap = (33, 4) if small else (44, 12)
     numbered = sum(map(len, rows)) <= NUMBERED
     if not numbered:
         side, gap = 8, 2
