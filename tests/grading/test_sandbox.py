@@ -12,6 +12,7 @@ import pytest
 from shardbook.grading.job import Job, verdicts_of
 from shardbook.grading.jobs import environment
 from shardbook.grading.jobs.environment import grading_environment
+from shardbook.grading.jobs.progress import LISTENER, tell
 from shardbook.grading.jobs.sandbox import (
     Call,
     Limits,
@@ -353,6 +354,75 @@ def test_a_call_that_goes_on_in_another_process() -> None:
 
     assert outcome.value == fresh != 0o123
     assert outcome.output == "begins\n"
+
+
+def tells(then: Call[object]) -> object:
+    """Tell twice how far this call has come, and then make another."""
+    print("before", flush=True)
+    tell("case 1 of 2")
+    tell("case 2 of 2")
+    return then()
+
+
+def closes_its_files() -> str:
+    """Tell something that can't arrive, and return what can't either."""
+    os.closerange(3, 256)
+    tell("case 3 of 2")
+    print("goes on", flush=True)
+    return "lost"
+
+
+@pytest.mark.parametrize(
+    ("then", "value", "ending", "words"),
+    [
+        (partial(str, "done"), "done", "returned", "before"),
+        (partial(os.abort), None, "died of SIGABRT", "before"),
+        (partial(tell, "now"), None, "returned", "before"),
+        (closes_its_files, None, "ended with exit status 70", "goes on"),
+    ],
+)
+def test_a_call_tells_how_far_it_has_come(
+    then: Call[object], value: str | None, ending: str, words: str
+) -> None:
+    """Words come as they are told, and the outcome is as without them."""
+    told: list[str] = []
+    with Sandbox() as sandbox:
+        outcome = sandbox.call(partial(tells, then), told=told.append)
+
+    assert told[:2] == ["case 1 of 2", "case 2 of 2"]
+    assert told[2:] == ["now"] * (ending == "returned" and not value)
+    assert (outcome.value, outcome.ending) == (value, ending)
+    assert words in outcome.output
+
+
+def test_a_call_that_no_worker_makes_tells_no_one() -> None:
+    """A job can be called where no one listens."""
+    heard: list[str] = []
+    tell("case 1 of 2")
+    token = LISTENER.set(heard.append)
+    tell("case 2 of 2")
+    LISTENER.reset(token)
+
+    assert heard == ["case 2 of 2"]
+
+
+def test_the_cases_of_an_attempt_are_told(tmp_path: Path) -> None:
+    """Grading tells each case as it begins, those on other devices too."""
+    name = "tree_mode_shard_map"
+    path = tmp_path / f"{name}.py"
+    path.write_text(attempt_files.solution(name))
+    told: list[str] = []
+    with Sandbox() as sandbox:
+        job = Job(name, path.name, path)
+        (verdict,) = verdicts_of(sandbox, [job], told.append)
+    cases = [words for words in told if words.startswith("case ")]
+
+    assert verdict.right, verdict
+    assert len(cases) == len({*cases}) > 2
+    assert cases == [
+        f"case {number} of {len(cases)}"
+        for number in range(1, len(cases) + 1)
+    ]
 
 
 def test_outcomes_come_in_the_order_of_the_calls() -> None:

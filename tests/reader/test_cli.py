@@ -578,12 +578,14 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     number = str(NAMES.index(NAME) + 1)
     terminal = Terminal(tmp_path, "watch", number, "--seconds", "100")
     terminal.until("Grading attempts")
-    time.sleep(2)
+    terminal.until("case 1 of ")
     # As editors save: another file, moved into the place of the first.
     other = path.with_suffix(".new")
     other.write_text(attempt_files.solution(NAME))
     other.replace(path)
-    right = terminal.until("A save began it again", "right", "q quit")
+    right = terminal.until(
+        "A save meanwhile began it again", "right", "q quit"
+    )
     terminal.press("d")
     terminal.until("is the solution", "q quit")
     terminal.press("h")

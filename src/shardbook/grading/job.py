@@ -1,12 +1,13 @@
 """An attempt to grade, and how it is graded in a sandbox."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Union
 
 from shardbook import book
+from shardbook.grading.jobs.progress import unheard
 from shardbook.grading.jobs.sandbox import (
     USUAL,
     Limits,
@@ -112,14 +113,23 @@ def verdict_of(job: Job, outcome: Outcome[Verdict]) -> Verdict:
     return Verdict(**visible(verdict.as_json()))
 
 
-def verdicts_of(sandbox: Sandbox, jobs: Iterable[Job]) -> Iterator[Verdict]:
+def verdicts_of(
+    sandbox: Sandbox,
+    jobs: Iterable[Job],
+    told: Callable[[str], None] = unheard,
+) -> Iterator[Verdict]:
     """Grade attempts, each in a process of its own.
+
+    Args:
+        sandbox: Where to grade.
+        jobs: The attempts.
+        told: What to call with how far one of them has come.
 
     Yields:
         The verdicts, in the order of the jobs.
     """
 
     def grade(job: Job) -> Verdict:
-        return verdict_of(job, sandbox.call(job, job.limits))
+        return verdict_of(job, sandbox.call(job, job.limits, told))
 
     return at_once(grade, jobs)

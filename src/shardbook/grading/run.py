@@ -31,6 +31,7 @@ from shardbook.grading.attempt import (
 )
 from shardbook.grading.cases import Case, compiled
 from shardbook.grading.jobs.environment import forget_programs
+from shardbook.grading.jobs.progress import tell
 from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
 from shardbook.grading.spies import replaced
@@ -101,6 +102,7 @@ def grade(
             todo = more if elsewhere else checks.CHECKS
             for number, check in enumerate(todo, before + 1):
                 step, case = check.name, f"{number} of {cases}"
+                tell(f"case {case}")
                 try:
                     check.run(attempt)
                 except MissingInternal as error:
@@ -113,6 +115,7 @@ def grade(
             _require_nothing_deprecated(attempt, checks)
             if not elsewhere:
                 step = "comparison"
+                tell("comparing with the solution")
                 try:
                     found["compared"], slow = _compare(
                         attempt, checks.EXAMPLE

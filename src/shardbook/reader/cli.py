@@ -401,7 +401,13 @@ def check(
     # On the console of the verdicts, which then leave room for it.
     console = OUTPUT if OUTPUT.is_terminal else ERRORS
     with console.status("Grading ...") as waiting, _sandbox() as sandbox:
-        verdicts = verdicts_of(sandbox, jobs)
+
+        def told(words: str) -> None:
+            # Of several at a time, no one could tell which it is about.
+            if len(attempts) == 1:
+                waiting.update(Text(f"Grading, {visible(words)} ..."))
+
+        verdicts = verdicts_of(sandbox, jobs, told)
         for (_, path), verdict in zip(attempts, verdicts, strict=True):
             _note(verdict, path)
             found.append(verdict)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 from watchfiles import watch as changes
 
 from shardbook.grading.job import Job, start, verdict_of
@@ -83,8 +84,13 @@ class Watch:
         """Grade the attempt, until something changes."""
         path = self.path
         job = self.job(self.problem, path)
-        with start(self.sandbox, job) as running:
+        with (
+            start(self.sandbox, job) as running,
+            self.console.status("loading") as line,
+        ):
             while not (outcome := running.wait(0.1)):
+                if running.progress:
+                    line.update(Text(f"{visible(running.progress)} ..."))
                 self.take()
                 if self.changed:
                     self.again = path == self.path
@@ -137,7 +143,7 @@ class Watch:
         elif exists:
             say(f"Grading {path} since {self.time} ...", markup=False)
             if self.again:
-                say("A save began it again.", style="dim")
+                say("A save meanwhile began it again.", style="dim")
         else:
             say(f"There is no {path}. Key n starts it.", markup=False)
         if self.below:

@@ -20,6 +20,7 @@ from shardbook.grading.jobs.environment import (
     grading_environment,
     require_versions,
 )
+from shardbook.grading.jobs.progress import Progress, unheard
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -180,6 +181,10 @@ class Running(Generic[T]):
         call: The call.
         limits: What it may use.
         rehearsal: The call that is made in advance, if one is.
+
+    Attributes:
+        progress: How far the call has come, in the words that it told
+            last; ``""`` if it told nothing.
     """
 
     def __init__(
@@ -192,6 +197,7 @@ class Running(Generic[T]):
         self._sandbox, self._rehearsal = sandbox, rehearsal
         self._order = (call, limits, True)
         self._begun = 0.0
+        self.progress = ""
         self._send(sandbox._ready(rehearsal))
 
     def __enter__(self) -> "Running[T]":
@@ -202,7 +208,10 @@ class Running(Generic[T]):
         self._link.close()
 
     def wait(self, seconds: float | None = None) -> Outcome[T] | None:
-        """Wait until the call ends, or for so many seconds.
+        """Wait until the call ends or tells how far it has come.
+
+        Args:
+            seconds: How long to wait at most, ``None`` for any time.
 
         Returns:
             The outcome, or ``None`` if the call goes on.
@@ -218,6 +227,9 @@ class Running(Generic[T]):
             # That is to say that the call begins.
             if outcome is None:
                 self._server.works, self._begun = True, time.monotonic()
+            elif isinstance(outcome, Progress):
+                self.progress = outcome
+                return None
             elif self._begun:
                 return self._end(outcome)
             # What was killed before is no fault of this call.
@@ -228,14 +240,17 @@ class Running(Generic[T]):
                 raise OSError(ENDED)
         return None
 
-    def outcome(self) -> Outcome[T]:
+    def outcome(self, told: Callable[[str], None] = unheard) -> Outcome[T]:
         """Wait until the call ends, and give its outcome.
+
+        Args:
+            told: What to call with how far the call has come.
 
         Raises:
             OSError: If the server has ended.
         """
-        outcome = self.wait()
-        assert outcome, "without seconds, wait() ends with the call"
+        while not (outcome := self.wait()):
+            told(self.progress)
         return outcome
 
     def _send(self, rehearsed: Connection | None = None) -> None:
@@ -317,14 +332,24 @@ class Sandbox:
         """
         return Running(self, call, limits, rehearsal)
 
-    def call(self, call: Call[T], limits: Limits = USUAL) -> Outcome[T]:
+    def call(
+        self,
+        call: Call[T],
+        limits: Limits = USUAL,
+        told: Callable[[str], None] = unheard,
+    ) -> Outcome[T]:
         """Make a call, and wait until it ends.
+
+        Args:
+            call: The call.
+            limits: What it may use.
+            told: What to call with how far it has come.
 
         Raises:
             OSError: If the server has ended.
         """
         with self.start(call, limits) as running:
-            return running.outcome()
+            return running.outcome(told)
 
     def _server(self) -> _Server:
         """Give the server, or another one if it was killed."""

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import psutil
 
+from shardbook.grading.jobs.progress import LISTENER, Progress
 from shardbook.grading.jobs.sandbox import (
     KEPT,
     LIMITS,
@@ -138,7 +139,10 @@ class _Worker:
     def make(
         self, call: Call[Any], limits: Limits, client: Connection
     ) -> tuple[Any, str]:
-        """Make a call; return its value and its ending."""
+        """Make a call; return its value and its ending.
+
+        What it tells before it ends is passed on to the client.
+        """
         # What is there was printed by an earlier call.
         while wait([self.output], 0) and self.read():
             pass
@@ -150,13 +154,20 @@ class _Worker:
         sources: list[Any] = [client, 0, self.link, self.output]
         pause = min(PAUSE, limits.seconds / 4)
         look = time.monotonic() + pause
-        ready: list[Any] = []
-        while self.link not in ready and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             ready = wait(sources, pause)
             if client in ready or 0 in ready:
                 raise EOFError
             if self.output in ready and not self.read():
                 sources.remove(self.output)
+            if self.link in ready:
+                try:
+                    value = self.link.recv()
+                except (EOFError, OSError):
+                    return None, ending or self.ending()
+                if not isinstance(value, Progress):
+                    return value, RETURNED
+                client.send(value)
             if not ending and time.monotonic() > look:
                 look = time.monotonic() + pause
                 if number := meter.exceeded():
@@ -166,11 +177,6 @@ class _Worker:
                 elif meter.processes > PROCESSES:
                     ending = f"started more than {PROCESSES} processes"
                     break
-        if self.link in ready:
-            try:
-                return self.link.recv(), RETURNED
-            except (EOFError, OSError):
-                ending = ending or self.ending()
         return None, ending
 
     def read(self) -> bool:
@@ -259,6 +265,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
         # The files of the server and the supervisor are not the worker's.
         os.closerange(3, link.fileno())
         os.closerange(link.fileno() + 1, 4096)
+        LISTENER.set(link.send)
         while True:
             call, megabytes = link.recv()
             if megabytes:
