@@ -212,6 +212,13 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def pictures(session: nox.Session) -> None:
+    """Draw what README and front page show of a terminal."""
+    install(session, "tests")
+    session.run("python", "tests/pictures.py")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure how long grading and building take; half an hour."""
     install(session, "docs")

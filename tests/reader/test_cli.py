@@ -1,21 +1,19 @@
 """The command line, called as readers call it, and wrongly."""
 
-import contextlib
 import json
 import os
-import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+from terminal import Terminal
 
 from shardbook import book
 from shardbook.problems import NAMES
@@ -501,46 +499,6 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
     assert psutil.wait_procs(children, timeout=0)[1] == []
     assert [*temporary.iterdir()] == []
     assert [*path.parent.iterdir()] == [path]
-
-
-class Terminal:
-    """A command in a terminal of its own."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.seen = ""
-        self.mine, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            (sys.executable, "-P", "-m", "shardbook", *arguments),
-            cwd=folder,
-            env={**os.environ, "COLUMNS": "60", "TERM": "xterm"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        # A command that says nothing more must fail, not hang.
-        self.alarm = threading.Timer(180, self.process.kill)
-        self.alarm.start()
-
-    def until(self, *words: str) -> str:
-        """Return what is shown until the last of some words comes."""
-        start = len(self.seen)
-        for each in words:
-            while each not in self.seen[start:]:
-                self.seen += os.read(self.mine, 4096).decode()
-        return self.seen[start:]
-
-    def press(self, keys: str) -> None:
-        """Press keys."""
-        os.write(self.mine, keys.encode())
-
-    def end(self) -> int:
-        """Wait for the command, and return its exit status."""
-        with contextlib.suppress(OSError):
-            self.until("what never comes")
-        self.alarm.cancel()
-        return self.process.wait(timeout=20)
 
 
 def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:

@@ -158,7 +158,8 @@ def _labeled(
 
 def _rows(got: str, expected: str, width: int) -> Text:
     """Write lines once where they agree, and both where they don't."""
-    text = Text("  got -, expected +:", no_wrap=True, overflow="ignore")
+    text = Text(no_wrap=True, overflow="ignore")
+    text.append("  got -, expected +:", "bold")
     for pair in zip_longest(got.splitlines(), expected.splitlines()):
         signs = [" "] if pair[0] == pair[1] else ["-", "+"]
         for sign, line in zip(signs, pair, strict=False):
