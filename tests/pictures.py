@@ -85,7 +85,9 @@ def picture(command: str) -> str:
             f'width="{width:g}" height="{height:g}" '
             f'viewBox="0 0 {width:g} {height:g}" '
             f'font-family="ui-monospace, monospace" font-size="{SIZE}">'
-            f'<rect width="100%" height="100%" rx="8" fill="{WINDOW}"/>',
+            f'<rect x="0.5" y="0.5" width="{width - 1:g}" '
+            f'height="{height - 1:g}" rx="8" fill="{WINDOW}" '
+            'stroke="#57606a"/>',
             *drawn(lines),
             "</svg>\n",
         )

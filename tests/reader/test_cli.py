@@ -537,6 +537,7 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "watch", number, "--seconds", "100")
     terminal.until("Grading attempts")
     terminal.until("case 1 of ")
+    terminal.press("d")
     # As editors save: another file, moved into the place of the first.
     other = path.with_suffix(".new")
     other.write_text(attempt_files.solution(NAME))
@@ -558,6 +559,8 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
 
     assert terminal.end() == 0
     assert "\x1b[2J" in right
+    # Of a key that is not offered nothing comes.
+    assert "+++ the solution" not in terminal.seen
     assert "CPU time" not in terminal.seen
     assert "right" in hint
     assert "right" not in started

@@ -107,7 +107,7 @@ class Watch:
                 self.changed = self.ended = True
             elif key == "n":
                 self.move_on()
-            elif key in self.shows:
+            elif key in self.offered():
                 self.below = self.shows[key](self.problem, self.path)
                 self.show()
         saved = {Path(path) for _, path in next(self.saves)}
@@ -117,6 +117,14 @@ class Watch:
                     self.path = path
         # Another module is one that the attempt may import.
         self.changed |= any(path.suffix == ".py" for path in saved)
+
+    def offered(self) -> set[str]:
+        """Give the keys that show something now.
+
+        The solution is for those who have solved the problem.
+        """
+        right = self.verdict and self.verdict.right
+        return {key for key in self.shows if right or key != "d"}
 
     def move_on(self) -> None:
         """Turn to the next problem that is not solved, and start it."""
@@ -154,8 +162,8 @@ class Watch:
                 say(f"\n{attempt_files.ALL_SOLVED}", style="bold")
             keys = "Ctrl-C ends."
             if sys.stdin.isatty():
-                right = self.verdict and self.verdict.right
-                more = "d diff with the solution, " if right else ""
+                offers = "d" in self.offered()
+                more = "d diff with the solution, " if offers else ""
                 keys = f"Keys: {more}h hint, n next, l list, q quit"
             say(f"\nWaiting for a save. {keys}", style="dim")
 
