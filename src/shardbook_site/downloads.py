@@ -23,9 +23,10 @@ from shardbook_site.problems import PAGES, install_command
 
 # What MyST-NB calls a cell and its output.
 LANGUAGES = {"ipython3": "python", "myst-ansi": "text", "ipythontb": "text"}
-# A link within the site, as the Markdown builder writes it.
+# A link within the site or a picture, as the Markdown builder writes it.
 LINK = re.compile(
-    r"\[([^][]+)\]\(([\w./-]+\.(?:md|py|ipynb)(?:#[\w.-]+)?|#[\w.-]+)\)"
+    r"(!?)\[([^][]+)\]"
+    r"\(([\w./-]+\.(?:md|py|ipynb|svg)(?:#[\w.-]+)?|#[\w.-]+)\)"
 )
 SVG = re.compile("<svg.*?</svg>", re.DOTALL)
 KERNEL = {"name": "python3", "display_name": "Python 3"}
@@ -97,16 +98,17 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
 
 
 def linked(text: str, base: str, name: str) -> str:
-    """Let links lead to the site; without its address, keep the words.
+    """Let links and pictures lead to the site, or keep their words alone.
 
     A notebook may be read anywhere.
     """
 
     def link(found: re.Match[str]) -> str:
+        mark, words, address = found.groups()
         if not base:
-            return found[1]
-        address = re.sub(r"\.md(?=#|$)", ".html", found[2])
-        return f"[{found[1]}]({urljoin(f'{base}{name}.html', address)})"
+            return words
+        address = re.sub(r"\.md(?=#|$)", ".html", address)
+        return f"{mark}[{words}]({urljoin(f'{base}{name}.html', address)})"
 
     return LINK.sub(link, text)
 

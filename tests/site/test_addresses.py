@@ -20,6 +20,7 @@ PAGE = (
     GOOD
     + """
 A [link](reference/leaf.md).
+![A picture](_static/logo.svg)
 A [section](#more).
 
 ## More
@@ -124,7 +125,10 @@ def test_a_notebook_runs_and_leads_anywhere(book: tuple[str, Path]) -> None:
 
     origin = f"This notebook is the page {page} of the book Shardbook."
     assert first == f"# Title\n\n{origin}"
+    picture = f"![A picture]({address}_static/logo.svg)"
     assert last.startswith(f"A {link}.")
+    assert (picture in last) == bool(address)
+    assert ("\nA picture\n" in last) != bool(address)
     assert (f"    %{WITH_GRADING}" in install) == bool(address)
     assert ("raise ImportError" in install) != bool(address)
 
