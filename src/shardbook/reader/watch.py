@@ -88,9 +88,11 @@ class Watch:
             start(self.sandbox, job) as running,
             self.console.status("loading") as line,
         ):
-            while not (outcome := running.wait(0.1)):
-                if running.progress:
-                    line.update(Text(f"{visible(running.progress)} ..."))
+
+            def told(words: str) -> None:
+                line.update(Text(f"{visible(words)} ..."))
+
+            while not (outcome := running.wait(0.1, told)):
                 self.take()
                 if self.changed:
                     self.again = path == self.path

@@ -181,10 +181,6 @@ class Running(Generic[T]):
         call: The call.
         limits: What it may use.
         rehearsal: The call that is made in advance, if one is.
-
-    Attributes:
-        progress: How far the call has come, in the words that it told
-            last; ``""`` if it told nothing.
     """
 
     def __init__(
@@ -197,7 +193,6 @@ class Running(Generic[T]):
         self._sandbox, self._rehearsal = sandbox, rehearsal
         self._order = (call, limits, True)
         self._begun = 0.0
-        self.progress = ""
         self._send(sandbox._ready(rehearsal))
 
     def __enter__(self) -> "Running[T]":
@@ -207,11 +202,16 @@ class Running(Generic[T]):
     def __exit__(self, *_: object) -> None:
         self._link.close()
 
-    def wait(self, seconds: float | None = None) -> Outcome[T] | None:
-        """Wait until the call ends or tells how far it has come.
+    def wait(
+        self,
+        seconds: float | None = None,
+        told: Callable[[str], None] = unheard,
+    ) -> Outcome[T] | None:
+        """Wait until the call ends, or for so many seconds.
 
         Args:
             seconds: How long to wait at most, ``None`` for any time.
+            told: What to call with how far the call has come.
 
         Returns:
             The outcome, or ``None`` if the call goes on.
@@ -219,7 +219,8 @@ class Running(Generic[T]):
         Raises:
             OSError: If the server has ended.
         """
-        while self._link.poll(seconds):
+        end = None if seconds is None else time.monotonic() + seconds
+        while self._link.poll(end and max(0, end - time.monotonic())):
             try:
                 outcome = self._link.recv()
             except (EOFError, OSError):
@@ -228,8 +229,7 @@ class Running(Generic[T]):
             if outcome is None:
                 self._server.works, self._begun = True, time.monotonic()
             elif isinstance(outcome, Progress):
-                self.progress = outcome
-                return None
+                told(outcome)
             elif self._begun:
                 return self._end(outcome)
             # What was killed before is no fault of this call.
@@ -249,8 +249,8 @@ class Running(Generic[T]):
         Raises:
             OSError: If the server has ended.
         """
-        while not (outcome := self.wait()):
-            told(self.progress)
+        outcome = self.wait(told=told)
+        assert outcome, "without seconds, wait() ends with the call"
         return outcome
 
     def _send(self, rehearsed: Connection | None = None) -> None:
