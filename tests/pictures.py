@@ -125,7 +125,7 @@ def look(style: Style | None) -> str:
 
 def words(svg: str) -> list[str]:
     """Read the lines of a picture, without what differs between runs."""
-    lines = ElementTree.fromstring(svg).iter("{*}text")
+    lines = ElementTree.fromstring(svg).findall("{*}text")
     return [
         FLEETING.sub("...", " ".join("".join(line.itertext()).split()))
         for line in lines

@@ -34,8 +34,10 @@ def test_the_alternative_of_a_picture_tells_the_verdict(
     drawn = (STATIC / name).read_text("utf-8")
     (alternative,) = re.findall(rf"!\[(.*)\]\(.*{name}\)", page)
 
-    for line in words(drawn)[verdict]:
-        assert line in alternative
+    lines = words(drawn)[verdict]
+
+    assert len(lines) == 2
+    assert all(line in alternative for line in lines), lines
 
 
 def test_the_front_page_has_the_same_attempt() -> None:
