@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ from shardbook.tools.findings import Finding, find
 from shardbook.tools.layout_table import findings_of, table_of, text_of
 from shardbook.tools.leaf import LeafLayout
 from shardbook.tools.leaves import named_leaves
-from shardbook.tools.paths import common_pattern, pattern_of
+from shardbook.tools.paths import pattern_of, roll_up
 from shardbook.tools.saved import read_layout, require_same
 from shardbook.tools.shards import Device, device_id
 from shardbook.tools.tables import html_of
@@ -41,9 +41,13 @@ def _part_of(leaves: Sequence[LeafLayout]) -> "TreeLayout":
     return TreeLayout(part)
 
 
-_about = attrgetter(
-    "same_as", "dtype", "shape", "sharding", "deleted", "committed"
-)
+_alike = attrgetter("dtype", "shape", "sharding", "deleted", "committed")
+
+
+def _about(leaf: LeafLayout) -> Any:
+    """Give all that arrays which are rolled up have in common."""
+    # What is the same array as another has a row of its own.
+    return _alike(leaf), leaf.same_as and (leaf.same_as, leaf.path)
 
 
 class TreeLayout(Sequence[LeafLayout]):
@@ -153,19 +157,13 @@ class TreeLayout(Sequence[LeafLayout]):
 
     @cached_property
     def _rolled_up(self) -> "TreeLayout":
-        groups: defaultdict[Any, list[LeafLayout]] = defaultdict(list)
-        for leaf in self:
-            # What is the same array as another is not taken together.
-            alone = leaf.same_as is not None
-            pattern = leaf.path if alone else pattern_of(leaf.path)
-            groups[pattern, _about(leaf)].append(leaf)
         return TreeLayout(
             replace(
                 group[0],
-                path=common_pattern(leaf.path for leaf in group),
+                path=path,
                 repeats=sum(leaf.repeats for leaf in group),
             )
-            for group in groups.values()
+            for path, group in roll_up(self, attrgetter("path"), _about)
         )
 
     def findings(self, ignore: Collection[str] = ()) -> tuple[Finding, ...]:

@@ -1,12 +1,12 @@
 """The table of a layout, and what looks wrong in it."""
 
-import sys
 import textwrap
 from collections.abc import Iterator
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from shardbook.tools.tables import Column, Table, keep_end
+from shardbook.tools import tables
+from shardbook.tools.paths import repeated
+from shardbook.tools.tables import Column, Table, terminal_width
 
 if TYPE_CHECKING:
     from shardbook.tools.layout import TreeLayout
@@ -42,9 +42,8 @@ def size(count: int, exact: bool) -> str:
 
 def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
     """Give the cells of an array."""
-    times = f" ×{leaf.repeats}" if leaf.repeats > 1 else ""
     return (
-        leaf.path + times,
+        repeated(leaf.path, leaf.repeats),
         leaf.type,
         leaf.spec,
         "-" if leaf.shard_shape is None else str(leaf.shard_shape),
@@ -55,17 +54,11 @@ def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
     )
 
 
-def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
+def _rows(
+    layout: "TreeLayout", shown: "TreeLayout", rest: "TreeLayout"
+) -> Iterator[tuple[str, ...]]:
     """Give the rows of a table; the last is the sum."""
     exact = layout.bytes < EXACT
-    shown, rest = layout, None
-    if len(shown) > ROWS:
-        shown = shown.rolled_up()
-    if len(shown) > ROWS:
-        # A slice of the layout would count again what the other one has.
-        largest = list(shown.by_size())
-        shown = type(layout)(largest[: ROWS - 1])
-        rest = type(layout)(largest[ROWS - 1 :])
     for leaf in shown:
         yield _cells(leaf, exact)
     if rest:
@@ -90,8 +83,17 @@ def _rows(layout: "TreeLayout") -> Iterator[tuple[str, ...]]:
 
 def table_of(layout: "TreeLayout") -> Table:
     """Make the table of a layout."""
-    # The end of a path says more than its start.
-    return Table(COLUMNS, tuple(_rows(layout)), keep_end, total=True)
+    shown, rest = layout, type(layout)([])
+    if len(shown) > ROWS:
+        shown = shown.rolled_up()
+    if len(shown) > ROWS:
+        # A slice of the layout would count again what the other one has.
+        largest = list(shown.by_size())
+        shown = type(layout)(largest[: ROWS - 1])
+        rest = type(layout)(largest[ROWS - 1 :])
+    hidden = [repeated(leaf.path, leaf.repeats) for leaf in rest]
+    rows = tuple(_rows(layout, shown, rest))
+    return Table(COLUMNS, rows, hidden=hidden, total=True)
 
 
 def findings_of(layout: "TreeLayout") -> list[str]:
@@ -105,12 +107,16 @@ def findings_of(layout: "TreeLayout") -> list[str]:
 
 
 def text_of(layout: "TreeLayout") -> str:
-    """Write a layout, no wider than the terminal if there is one."""
-    table, found = table_of(layout), findings_of(layout)
-    if not sys.stdout.isatty():
-        return "\n".join([*table.lines(), *found])
-    limit = get_terminal_size().columns
+    """Write a layout, no wider than the terminal."""
+    width = terminal_width()
     found = [
-        textwrap.fill(line, limit, subsequent_indent="  ") for line in found
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in findings_of(layout)
     ]
-    return "\n".join([*table.lines(limit), *found])
+    return "\n".join([tables.text_of(table_of(layout)), *found])

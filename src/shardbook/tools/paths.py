@@ -1,17 +1,13 @@
 """How the path of an array is written, and what paths have in common."""
 
 import re
-from collections.abc import (
-    Iterable,
-)
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
 
 import jax
 
-if TYPE_CHECKING:
-    pass
-
-
+T = TypeVar("T")
 VALUE = jax.tree_util.GetAttrKey("value")
 
 
@@ -31,9 +27,10 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
-# A number that is a name, as in "layers.0", or ends one, as in "layers_0";
-# of what is rolled up already, the sign in its place.
-_NUMBER = re.compile(r"[\d*](?<![^._].)\d*(?![^.])")
+# A number that is a name, as in "layers.0" or "['layers'][0]", or ends one,
+# as in "layers_0"; of what is rolled up already, the sign in its place. The
+# first of a call's paths, as in "[0]['layers']", is an argument.
+_NUMBER = re.compile(r"[\d*](?:(?<![^._].)|(?<=.[\['].))\d*(?![^.'\]])")
 
 
 def pattern_of(path: str) -> str:
@@ -43,14 +40,29 @@ def pattern_of(path: str) -> str:
 
 def common_pattern(paths: Iterable[str]) -> str:
     """Write paths of one pattern, with ``*`` where their numbers differ."""
-    rest = iter(paths)
-    first = next(rest)
-    names, pattern = first.split("."), pattern_of(first).split(".")
-    # Few paths are enough to see which numbers differ.
-    for path in rest:
-        if names == pattern:
-            break
-        for at, name in enumerate(path.split(".")):
-            if name != names[at]:
-                names[at] = pattern[at]
-    return ".".join(names)
+    first, *rest = paths
+    numbers = zip(*map(_NUMBER.findall, [first, *rest]), strict=True)
+    signs = ["*" if len({*each}) > 1 else each[0] for each in numbers]
+    return _NUMBER.sub(lambda _: signs.pop(0), first)
+
+
+def roll_up(
+    things: Iterable[T],
+    path: Callable[[T], str],
+    about: Callable[[T], Hashable],
+) -> list[tuple[str, list[T]]]:
+    """Group things that are alike and whose paths differ only in numbers.
+
+    Each group comes with the path that its things have in common.
+    """
+    groups: defaultdict[Any, list[T]] = defaultdict(list)
+    for each in things:
+        groups[pattern_of(path(each)), about(each)].append(each)
+    return [
+        (common_pattern(map(path, same)), same) for same in groups.values()
+    ]
+
+
+def repeated(path: str, times: int) -> str:
+    """Write a path with the number of arrays that it stands for."""
+    return f"{path} ×{times}" if times > 1 else path

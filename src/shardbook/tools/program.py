@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import Any
 
 import jax
@@ -35,13 +35,15 @@ from shardbook.tools.lowering import (
 )
 from shardbook.tools.machines import MEMORY
 from shardbook.tools.memory import Memory, lacks_fusions
+from shardbook.tools.paths import repeated, roll_up
 from shardbook.tools.shards import device_id, devices_in
-from shardbook.tools.tables import Column, Table, html_of, keep_both_ends
+from shardbook.tools.tables import Column, Table, html_of, text_of
 
-_WIDEST = 72
-# How many rows of a table are shown, those with the most bytes.
+# A longer table is rolled up, then summed up but for the largest.
 _SHOWN = 8
 _COLLECTIVES = 24
+# A name, its number, and how many arrays or lines it stands for.
+_Row = tuple[str, int, int]
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,24 +270,26 @@ class Program:
             memory[f"left of {self.available:,} of {self.chip}"] = left
         if self.memory.host:
             memory["on the host, not in the total"] = self.memory.host
-        tables = [_table("memory", "bytes on one device", memory)]
+        tables = [_table("memory", "bytes on one device", memory.items())]
         if self.arguments is not None:
-            largest = _largest(self.arguments)
+            rows = _rolled_up(self.arguments)
             unit = "bytes on one device"
-            tables.append(_table("arguments", unit, largest))
+            tables.append(_largest("arguments", unit, rows))
         if self.host_arguments:
-            largest = _largest(self.host_arguments)
+            rows = _rolled_up(self.host_arguments)
             unit = "bytes for one device"
-            tables.append(_table("arguments on the host", unit, largest))
+            tables.append(_largest("arguments on the host", unit, rows))
         unit = "bytes that a device sends"
-        tables.append(_table("collectives", unit, self._lines()))
+        lines = self._lines()
+        table = _largest("collectives", unit, lines, _COLLECTIVES)
+        tables.append(replace(table, joint="(?<=, )"))
         if self.transfers is not None:
-            largest = _largest(self.transfers)
+            rows = _rolled_up(self.transfers)
             title = "transfers before it starts"
-            tables.append(_table(title, "bytes", largest))
+            tables.append(_largest(title, "bytes", rows))
         return tables
 
-    def _lines(self) -> dict[str, int]:
+    def _lines(self) -> list[_Row]:
         """Sum the collectives that are alike and of one line."""
         places = _short({each.source for each in self.communication})
 
@@ -293,7 +297,7 @@ class Program:
             what = in_words(each, 1)
             return (what, each.direction, places[each.source])
 
-        lines: dict[str, int] = {}
+        lines = []
         for (_, *rest), same in groupby(
             sorted(self.communication, key=key), key
         ):
@@ -301,16 +305,11 @@ class Program:
             times = sum(each.times for each in alike)
             words = [in_words(alike[0], times), *rest]
             bytes_sent = sum(each.sent * each.times for each in alike)
-            lines[", ".join(filter(None, words))] = bytes_sent
-        return _largest(lines, _COLLECTIVES)
+            lines.append((", ".join(filter(None, words)), bytes_sent, 1))
+        return lines
 
     def __repr__(self) -> str:
-        width = max(40, min(_WIDEST, get_terminal_size().columns))
-        return "\n".join(
-            line
-            for table in self._tables
-            for line in table.lines(width, fill=True)
-        )
+        return text_of(*self._tables)
 
     def _repr_html_(self) -> str:
         return html_of(*self._tables, kind=" shardbook-program")
@@ -341,25 +340,38 @@ def _short(sources: Iterable[str]) -> dict[str, str]:
     return short
 
 
+def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
+    """Give each array a row, or the arrays of repeated layers one."""
+    rows = [(path, size, 1) for path, size in sizes.items()]
+    if len(rows) <= _SHOWN:
+        return rows
+    return [
+        (repeated(path, len(alike)), len(alike) * alike[0][1], len(alike))
+        for path, alike in roll_up(rows, itemgetter(0), itemgetter(1))
+    ]
+
+
 def _largest(
-    sizes: Mapping[str, int], limit: int = _SHOWN
-) -> dict[str, int]:
-    """Keep the largest, and sum up the rest."""
-    order = sorted(sizes.items(), key=lambda item: -item[1])
-    shown, rest = dict(order[:limit]), order[limit:]
-    if rest:
-        shown[f"{len(rest)} others"] = sum(size for _, size in rest)
-    return shown
+    title: str, unit: str, rows: Iterable[_Row], limit: int = _SHOWN
+) -> Table:
+    """Make a table of the largest numbers, and sum up the rest."""
+    order = sorted(rows, key=lambda row: -row[1])
+    shown = [(name, number) for name, number, _ in order[:limit]]
+    if rest := order[limit:]:
+        _, numbers, counts = zip(*rest, strict=True)
+        shown.append((f"{sum(counts)} others", sum(numbers)))
+    table = _table(title, unit, shown)
+    return replace(table, hidden=[name for name, *_ in rest])
 
 
-def _table(title: str, unit: str, numbers: Mapping[str, int]) -> Table:
+def _table(
+    title: str, unit: str, numbers: Iterable[tuple[str, int]]
+) -> Table:
     """Make a table of numbers, of which there may be none."""
-    rows = [(name, f"{number:,}") for name, number in numbers.items()]
+    rows = [(name, f"{number:,}") for name, number in numbers]
     return Table(
         (Column(title), Column(unit, right=True)),
         tuple(rows or [("none", "")]),
-        # What it is stands at the start, and where at the end.
-        keep_both_ends,
         indent="  ",
     )
 

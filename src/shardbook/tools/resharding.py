@@ -29,7 +29,7 @@ from shardbook.tools.shards import (
     slices_of,
     values_of,
 )
-from shardbook.tools.tables import Column, Table, keep_end
+from shardbook.tools.tables import Column, Table, text_of
 
 # Rows of a table.
 _SHOWN = 32
@@ -113,7 +113,7 @@ class _Resharding:
                 Column("receives (bytes)", right=True),
             ),
             tuple(rows),
-            keep_end,
+            joint="(?<=, )",
             indent="  ",
         )
 
@@ -194,7 +194,7 @@ def resharding_figure(
     total = sum(map(found.received, found.wanted))
     note = f"{total:,} bytes received in all"
     small = max(len(found.held), len(found.wanted)) <= NUMBERED
-    lines = [*table.lines(), note]
+    lines = [*text_of(table).splitlines(), note]
     return Figure(
         title=title,
         lines=[Line(line) for line in lines],

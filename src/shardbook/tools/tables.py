@@ -1,11 +1,16 @@
 """Write tables as text and as HTML."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from shutil import get_terminal_size
 
-# The narrowest that the first column is cut to.
+# Columns are left out before the first one is narrower than this.
 NARROW = 16
+# Without a terminal, as wide as code on a page.
+WIDTH = 76
 GAP = "  "
 
 
@@ -32,61 +37,115 @@ class Table:
     Attributes:
         columns: The columns.
         rows: The cells of each row.
-        cut: Shortens a cell of the first column to a number of characters.
+        joint: A pattern for the places where a cell of the first column
+            divides into parts. The default is for paths.
+        hidden: First cells of rows that are not shown, as which no cell
+            may be read where a part of it is left out.
         total: Whether the last row is the sum of the others.
         indent: What stands before each row of the text, below the heading.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    cut: Callable[[str, int], str]
+    joint: str = r"(?=[.\[])"
+    hidden: Sequence[str] = ()
     total: bool = False
     indent: str = ""
 
-    def lines(
-        self, limit: int | None = None, *, fill: bool = False
-    ) -> Iterator[str]:
-        """Write the table as lines of text.
+    def parts(self, cell: str) -> list[str]:
+        """Divide a cell of the first column."""
+        return [part for part in re.split(self.joint, cell) if part]
 
-        Args:
-            limit: The most characters of a line, where that is possible:
-                columns are left out, and the first column is cut.
-            fill: Whether the lines are as wide as the limit.
+    def shortened(self, cell: str, room: int) -> str:
+        """Leave out parts of a cell of the first column until it has room.
+
+        They go from the left, but the first of them last, and none without
+        which the cell could be read as another row's. The last one stays.
         """
-        first, *others = self.columns
-        rows = [[column.name for column in self.columns]]
-        rows += [[self.indent + row[0], *row[1:]] for row in self.rows]
-        widths = {
-            column: max(map(len, cells))
-            for column, cells in zip(
-                self.columns, zip(*rows, strict=True), strict=True
-            )
+        *front, last = parts = self.parts(cell)
+        others = {
+            other
+            for other in (*(row[0] for row in self.rows), *self.hidden)
+            if other.endswith(last) and other != cell
         }
+        for at in [*range(1, len(front)), 0][: len(front)]:
+            if len(shown := _joined(parts)) <= room:
+                return shown
+            rest = [*parts[:at], "", *parts[at + 1 :]]
+            reading = re.escape(_joined(rest)).replace("…", ".+")
+            if not any(re.fullmatch(reading, other) for other in others):
+                parts = rest
+        return _joined(parts)
 
-        def needed(width: int) -> int:
-            return width + sum(len(GAP) + widths[each] for each in others)
+    @cached_property
+    def shortest(self) -> dict[str, str]:
+        """Give the first cells, each as short as it can be."""
+        cells = (self.columns[0].name, *(row[0] for row in self.rows))
+        return {cell: self.shortened(cell, 0) for cell in cells}
 
-        width = needed(widths[first])
-        if limit is not None:
-            narrow = min(NARROW, widths[first])
-            for column in sorted(others, key=lambda each: -each.rank):
-                if column.rank and needed(narrow) > limit:
-                    others.remove(column)
-            least = max(limit, needed(narrow))
-            width = limit if fill else min(needed(widths[first]), least)
-        for row in rows:
-            cells = dict(zip(self.columns, row, strict=True))
-            after = ""
-            for each in others:
-                pad = str.rjust if each.right else str.ljust
-                after += GAP + pad(cells[each], widths[each])
-            # Blanks before a number are room for the first cell.
-            after = after.lstrip()
-            room = width - len(GAP) - len(after)
-            cell = cells[first]
-            if len(cell) > room:
-                cell = self.cut(cell, room)
-            yield f"{cell.ljust(room)}{GAP}{after}".rstrip()
+    def lines(self, limit: int) -> list[tuple[str, str, str]]:
+        """Give what stands before the first cell of a line, it, and after.
+
+        Columns are left out until the lines can be as narrow as a limit.
+        """
+        lines = [tuple(each.name for each in self.columns), *self.rows]
+        widths = [
+            max(map(len, cells)) for cells in zip(*lines, strict=True)
+        ]
+        shown = [*enumerate(self.columns)][1:]
+        ranked = sorted(shown, key=lambda each: each[1].rank)
+        while True:
+            rows = []
+            for number, cells in enumerate(lines):
+                after = ""
+                for at, column in shown:
+                    pad = str.rjust if column.right else str.ljust
+                    after += GAP + pad(cells[at], widths[at])
+                # Blanks before a number are room for the first cell.
+                after = GAP + after.lstrip()
+                rows.append((self.indent * bool(number), cells[0], after))
+            least = max(
+                max(len(self.shortest[cell]), min(NARROW, len(cell)))
+                + len(start + after)
+                for start, cell, after in rows
+            )
+            if least <= limit or not ranked or not ranked[-1][1].rank:
+                return rows
+            shown.remove(ranked.pop())
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Write parts, with a sign in place of those that are empty."""
+    return re.sub("\0+", "…", "".join(part or "\0" for part in parts))
+
+
+def terminal_width() -> int:
+    """Give the columns of the terminal."""
+    return get_terminal_size((WIDTH, 0)).columns
+
+
+def text_of(*tables: Table) -> str:
+    """Write tables below each other, as wide as the widest needs.
+
+    They are no wider than the terminal, unless two rows would then look
+    the same.
+    """
+    limit = terminal_width()
+    lines = [
+        (table, *row) for table in tables for row in table.lines(limit)
+    ]
+    needed = max(len("".join(row)) for _, *row in lines)
+    least = max(
+        len(start + table.shortest[cell] + after)
+        for table, start, cell, after in lines
+    )
+    width = max(min(needed, limit), least)
+    text = []
+    for table, start, cell, after in lines:
+        room = width - len(start + after)
+        shown = cell if len(cell) <= room else table.shortened(cell, room)
+        text.append(f"{start}{shown.ljust(room)}{after}".rstrip())
+    return "\n".join(text)
 
 
 def html_of(
@@ -99,13 +158,24 @@ def html_of(
     """
 
     def line(cells: Sequence[str], start: str, end: str) -> str:
-        row = "".join(f"{start}{html.escape(cell)}{end}" for cell in cells)
+        row = "".join(f"{start}{cell}{end}" for cell in cells)
         return f"<tr>{row}</tr>"
 
     groups = ""
     for table in tables:
         names = [column.name for column in table.columns]
-        rows = [line(cells, "<td>", "</td>") for cells in table.rows]
+        rows = [
+            line(
+                [
+                    # Where a narrow page may divide it.
+                    "<wbr>".join(map(html.escape, table.parts(first))),
+                    *map(html.escape, others),
+                ],
+                "<td>",
+                "</td>",
+            )
+            for first, *others in table.rows
+        ]
         total = f"<tfoot>{rows.pop()}</tfoot>" if table.total else ""
         lone = len(tables) == 1
         scope = "col" if lone else "rowgroup"
@@ -119,14 +189,3 @@ def html_of(
         f'<div class="shardbook-table{kind}"><table>{groups}</table>'
         f"{f'<p>{below}</p>' if below else ''}</div>"
     )
-
-
-def keep_end(text: str, width: int) -> str:
-    """Cut the start of a text."""
-    return f"…{text[1 - width :]}"
-
-
-def keep_both_ends(text: str, width: int) -> str:
-    """Cut the middle of a text."""
-    half = (width - 3) // 2
-    return f"{text[: width - 3 - half]}...{text[-half:]}"
