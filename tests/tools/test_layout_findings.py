@@ -301,7 +301,6 @@ def test_a_table_keeps_the_width_of_the_terminal(
 ) -> None:
     """Columns that can be worked out go, and paths lose their start."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     tree = {"a_long_name_of_a_module": {"another_one": model()}}
     lines = repr(layout(tree)).splitlines()
 

@@ -310,19 +310,21 @@ def test_fusions_whose_memory_is_not_counted() -> None:
     assert "fusions" not in repr(other)
 
 
-@pytest.mark.parametrize("columns", [40, 72, 200])
+@pytest.mark.parametrize(
+    ("columns", "width"), [(60, 60), (72, 72), (200, 93)]
+)
 def test_a_program_keeps_the_width(
-    columns: int, monkeypatch: pytest.MonkeyPatch
+    columns: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Program is a table, which a long path does not widen."""
+    """A Program is as wide as it needs, and no wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    tree = {"long" * 9: {"path" * 9: np.ones(8)}}
+    tree = {"a" * 24: {"long" * 6: {"path" * 6: np.ones(8)}}}
     w = place(jnp.ones(8), EIGHT, "model")
     lines = repr(
         program(lambda t, w: jax.tree.map(lambda x: x @ w, t), tree, w)
     ).splitlines()
 
-    assert {len(line) for line in lines} == {min(columns, 72)}
+    assert {len(line) for line in lines} == {width}
     assert lines[-1].split()[-1] == "32"
     assert repr(program(jnp.sin, jnp.ones(1))).count("  none") == 2
 
@@ -342,7 +344,34 @@ def test_many_collectives() -> None:
 
     assert len(rows) == 24
     assert all("py:" in row for row in rows)
-    assert f"  6 others {6 * one.sent:>61}" in shown
+    (others,) = (line for line in shown if "6 others" in line)
+    assert others.split()[-1] == str(6 * one.sent)
+
+
+def test_arrays_of_repeated_layers_are_one_row() -> None:
+    """Many arguments are rolled up as in a layout, the moments apart."""
+    moments = {name: [jnp.ones(8)] * 40 for name in ("mu", "nu")}
+    layers = [{"kernel": jnp.ones(4), "bias": jnp.ones(2)}] * 3
+    few, many = (
+        repr(program(lambda *trees: jax.tree.map(jnp.sin, trees), *args))
+        for args in ((layers, layers[:1]), ((moments,), layers, layers))
+    )
+    rows = [line.split() for line in many.splitlines()]
+
+    assert "×" not in few
+    assert ["[0][0]['mu'][*]", "×40", "1,280"] in rows
+    assert ["[0][0]['nu'][*]", "×40", "1,280"] in rows
+    assert ["[1][*]['kernel']", "×3", "48"] in rows
+    assert ["[2][*]['kernel']", "×3", "48"] in rows
+
+
+def test_what_is_rolled_up_is_counted() -> None:
+    """The sum of what is not shown counts arrays, not rows."""
+    arrays = {name: [jnp.ones(1)] * 5 for name in "abcdefghijkl"}
+    shown = repr(program(lambda tree: jax.tree.map(jnp.sin, tree), arrays))
+
+    assert shown.count(" ×5 ") == 8
+    assert ["20", "others", "80"] in [*map(str.split, shown.splitlines())]
 
 
 def test_lines_of_two_files_of_one_name() -> None:

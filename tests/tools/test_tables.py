@@ -1,12 +1,13 @@
 """Tables as text and as HTML, of any rows."""
 
 import re
+from dataclasses import replace
 
 import jax.numpy as jnp
 import pytest
 
 from shardbook import program
-from shardbook.tools.tables import Column, Table, keep_both_ends, keep_end
+from shardbook.tools.tables import Column, Table, text_of
 
 TABLE = Table(
     (
@@ -19,42 +20,118 @@ TABLE = Table(
         ("a.very.long.path.of.a.kernel", "float32[8]", "32", "256"),
         ("sum", "", "32", "256"),
     ),
-    keep_end,
     total=True,
 )
+MOMENTS = Table(
+    (Column("arguments"), Column("bytes on one device", right=True)),
+    tuple(
+        (f"[0]['opt_state'][0]['{moment}']['mlp']['{name}']['kernel']", "8")
+        for moment in ("mu", "nu")
+        for name in ("wi", "wo")
+    ),
+    keeps_start=True,
+    indent="  ",
+)
+LINES = Table(
+    (Column("collectives"), Column("bytes", right=True)),
+    (
+        ("2 all-gather over data, forward, model.py:7", "64"),
+        ("1 all-reduce over data, forward, model.py:7", "64"),
+        ("1 all-reduce over data, backward, model.py:8", "64"),
+        ("1 all-reduce over data, forward, model.py:8", "64"),
+    ),
+    joint="(?<=, )",
+    keeps_start=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test choose how many columns there are."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.mark.parametrize(
-    ("limit", "row"),
+    ("columns", "row"),
     [
         (None, "a.very.long.path.of.a.kernel  float32[8]     32     256"),
-        (44, "…path.of.a.kernel  float32[8]     32     256"),
-        (40, "…ong.path.of.a.kernel  float32[8]     32"),
-        (30, "…ery.long.path.of.a.kernel  32"),
-        (5, "…g.path.of.a.kernel  32"),
+        (80, "a.very.long.path.of.a.kernel  float32[8]     32     256"),
+        (48, "a….path.of.a.kernel    float32[8]     32     256"),
+        (40, "a….path.of.a.kernel    float32[8]     32"),
+        (30, "a….long.path.of.a.kernel    32"),
+        (5, "….kernel  32"),
     ],
 )
 def test_what_a_narrow_terminal_leaves_out(
-    limit: int | None, row: str
+    columns: int | None, row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first column is cut, and columns of the highest rank go first."""
-    heading, first, _ = TABLE.lines(limit)
+    """Columns of the highest rank go first, and parts from the left."""
+    if columns:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    heading, first, _ = text_of(TABLE).splitlines()
 
     assert first == row
     assert len(heading) == len(first)
 
 
-def test_a_cell_that_is_too_long_keeps_two_blanks() -> None:
-    """A long name is cut where the number of its own row begins."""
+@pytest.mark.parametrize("columns", [200, 60, 50, 40, 20])
+def test_no_two_rows_look_the_same(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells rows apart stays, even where it is too wide."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for table in (MOMENTS, LINES):
+        rows = text_of(table).splitlines()[1:]
+
+        assert len({*rows}) == 4
+    moments = text_of(MOMENTS).splitlines()[1:]
+    assert [row.count("mu") for row in moments] == [1, 1, 0, 0]
+    assert all(row.startswith("  [0]") for row in moments)
+
+
+def test_what_tells_rows_apart() -> None:
+    """It depends on the rows, also on those that are not shown."""
+    rows = [row[0] for row in MOMENTS.rows]
+    alone = replace(MOMENTS, rows=MOMENTS.rows[:1])
+
+    assert MOMENTS.shortened(rows[0], 0) == "[0]…['mu']…['wi']['kernel']"
+    assert alone.shortened(rows[0], 0) == "[0]…['kernel']"
+    assert (
+        replace(alone, hidden=rows[1:]).shortened(rows[0], 0)
+        == "[0]…['mu']…['wi']['kernel']"
+    )
+    assert (
+        replace(alone, keeps_start=False).shortened(rows[0], 0)
+        == "…['kernel']"
+    )
+
+
+def test_a_collective_keeps_its_kind_and_its_line() -> None:
+    """The direction goes, where no other row has another one."""
+    assert [LINES.shortened(row[0], 0) for row in LINES.rows] == [
+        "2 all-gather over data, …model.py:7",
+        "1 all-reduce over data, …model.py:7",
+        "1 all-reduce over data, backward, model.py:8",
+        "1 all-reduce over data, forward, model.py:8",
+    ]
+
+
+def test_a_long_name_has_the_room_above_short_numbers() -> None:
+    """A long name goes on where the number of its own row begins."""
     rows = (("x" * 30, "7"), ("y" * 30, "1,000,000"))
     columns = (Column("memory"), Column("a long unit", right=True))
-    table = Table(columns, rows, keep_both_ends, indent="  ")
-    heading, short, long = table.lines(30, fill=True)
+    short, long = text_of(Table(columns, rows)).splitlines()[1:]
 
-    assert heading == "memory             a long unit"
-    assert short == f"  {'x' * 10}...{'x' * 12}  7"
-    assert long.endswith("y  1,000,000")
-    assert {len(heading), len(short), len(long)} == {30}
+    assert short == f"{'x' * 30}          7"
+    assert long == f"{'y' * 30}  1,000,000"
+
+
+def test_tables_below_each_other_are_equally_wide() -> None:
+    """The numbers of all are below each other."""
+    narrow = Table((Column("a"), Column("b", right=True)), (("c", "1"),))
+    lines = text_of(narrow, MOMENTS).splitlines()
+
+    assert {len(line) for line in lines} == {len(lines[-1])}
 
 
 def test_a_program_as_html() -> None:

@@ -339,16 +339,16 @@ def layout(tree: Any) -> TreeLayout:
         >>> from shardbook import layout
         >>> auto = jax.sharding.AxisType.Auto
         >>> mesh = jax.make_mesh((2, 4), ("data", "model"), (auto, auto))
-        >>> linear = nnx.Linear(16, 64, use_bias=False, rngs=nnx.Rngs(0))
+        >>> linear = nnx.Linear(4, 8, use_bias=False, rngs=nnx.Rngs(0))
         >>> columns = NamedSharding(mesh, P(None, "model"))
         >>> state = jax.device_put(nnx.state(linear), columns)
         >>> layout(state)[0].shard_shape
-        (16, 16)
+        (4, 2)
         >>> layout(state)
-        path       array           spec              each device  bytes each  bytes in all
-        kernel     float32[16,64]  P(None, 'model')  (16, 16)          1,024         8,192
-        8 devices                                                      1,024         8,192
-    """  # noqa: E501
+        path       array         spec              bytes each  bytes in all
+        kernel     float32[4,8]  P(None, 'model')          32           256
+        8 devices                                          32           256
+    """
     first: dict[int, str] = {}
     leaves = []
     for path, leaf in named_leaves(tree):

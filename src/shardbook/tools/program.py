@@ -372,6 +372,7 @@ def _table(
     return Table(
         (Column(title), Column(unit, right=True)),
         tuple(rows or [("none", "")]),
+        keeps_start=True,
         indent="  ",
     )
 

@@ -39,6 +39,7 @@ class Table:
         rows: The cells of each row.
         joint: A pattern for the places where a cell of the first column
             divides into parts. The default is for paths.
+        keeps_start: Whether the first part always stays.
         hidden: First cells of rows that are not shown, as which no cell
             may be read where a part of it is left out.
         total: Whether the last row is the sum of the others.
@@ -48,13 +49,14 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     joint: str = r"(?=[.\[])"
+    keeps_start: bool = False
     hidden: Sequence[str] = ()
     total: bool = False
     indent: str = ""
 
     def parts(self, cell: str) -> list[str]:
         """Divide a cell of the first column."""
-        return [part for part in re.split(self.joint, cell) if part]
+        return [part for part in re.split(self.joint, cell) if part] or [""]
 
     def shortened(self, cell: str, room: int) -> str:
         """Leave out parts of a cell of the first column until it has room.
@@ -68,7 +70,8 @@ class Table:
             for other in (*(row[0] for row in self.rows), *self.hidden)
             if other.endswith(last) and other != cell
         }
-        for at in [*range(1, len(front)), 0][: len(front)]:
+        first = [] if self.keeps_start else [0]
+        for at in [*range(1, len(front)), *first][: len(front)]:
             if len(shown := _joined(parts)) <= room:
                 return shown
             rest = [*parts[:at], "", *parts[at + 1 :]]

@@ -1,0 +1,62 @@
+"""Outputs fit, or scroll where it shows that there is more."""
+
+from typing import Any
+
+from playwright.sync_api import Page
+
+WIDE, PHONE = (1920, 1440, 1280), 390
+# The boxes of outputs that are narrower than what is in them. What is in a
+# drawing's picture can't be wider than the picture.
+OVERFLOWING = """() => [...document.querySelectorAll(".cell")].flatMap(
+    (cell, number) => [...cell.querySelectorAll(
+        ".cell_output, .cell_output *:not(svg *)"
+    )].filter((box) => (
+        box.scrollWidth > box.clientWidth
+        && box.checkVisibility()
+        && getComputedStyle(box).display !== "inline"
+    )).map((box) => {
+        const style = getComputedStyle(box);
+        return {
+            cell: number + 1,
+            box: box.tagName.toLowerCase() + "." + box.className,
+            text: box.textContent.trim().slice(0, 40),
+            scrolls: (
+                ["auto", "scroll"].includes(style.overflowX)
+                && box.tabIndex === 0
+            ),
+            edge: style.backgroundImage.includes("gradient"),
+        };
+    })
+)"""
+
+
+def overflowing(page: Page, width: int) -> list[dict[str, Any]]:
+    """Give what overflows in a window of this width."""
+    page.set_viewport_size({"width": width, "height": 900})
+    # The theme looks a moment later for what the keyboard is to reach.
+    page.wait_for_timeout(400)
+    for fold in page.locator("details:not([open])").all():
+        fold.evaluate("fold => fold.open = true")
+    return page.evaluate(OVERFLOWING)
+
+
+def test_outputs_fit(page: Page, page_name: str) -> None:
+    """No output is cut off on a desktop, and on a phone wide ones scroll.
+
+    There, a shadow shows that there is more, the keyboard reaches it, and
+    the page itself stays where it is.
+    """
+    page.goto(page_name)
+    for width in WIDE:
+        cut = overflowing(page, width)
+
+        assert cut == [], f"{page_name} at {width} pixels: {cut[0]}"
+
+    cut = [
+        box
+        for box in overflowing(page, PHONE)
+        if not (box["scrolls"] and box["edge"])
+    ]
+    assert cut == [], f"{page_name} at {PHONE} pixels: {cut[0]}"
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= PHONE, page_name
