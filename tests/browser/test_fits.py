@@ -5,6 +5,9 @@ from typing import Any
 from playwright.sync_api import Page
 
 WIDE, PHONE = (1920, 1440, 1280), 390
+OPEN = """document.querySelectorAll("details").forEach(
+    (fold) => { fold.open = true; }
+)"""
 # The boxes of outputs that are narrower than what is in them. What is in a
 # drawing's picture can't be wider than the picture.
 OVERFLOWING = """() => [...document.querySelectorAll(".cell")].flatMap(
@@ -35,8 +38,6 @@ def overflowing(page: Page, width: int) -> list[dict[str, Any]]:
     page.set_viewport_size({"width": width, "height": 900})
     # The theme looks a moment later for what the keyboard is to reach.
     page.wait_for_timeout(400)
-    for fold in page.locator("details:not([open])").all():
-        fold.evaluate("fold => fold.open = true")
     return page.evaluate(OVERFLOWING)
 
 
@@ -47,6 +48,7 @@ def test_outputs_fit(page: Page, page_name: str) -> None:
     the page itself stays where it is.
     """
     page.goto(page_name)
+    page.evaluate(OPEN)
     for width in WIDE:
         cut = overflowing(page, width)
 
