@@ -18,16 +18,17 @@ OVERFLOWING = """() => [...document.querySelectorAll(".cell")].flatMap(
         && box.checkVisibility()
         && getComputedStyle(box).display !== "inline"
     )).map((box) => {
-        const style = getComputedStyle(box);
+        let scroller = box;
+        while (
+            scroller !== cell
+            && getComputedStyle(scroller).overflowX === "visible"
+        ) scroller = scroller.parentElement;
         return {
             cell: number + 1,
             box: box.tagName.toLowerCase() + "." + box.className,
             text: box.textContent.trim().slice(0, 40),
-            scrolls: (
-                ["auto", "scroll"].includes(style.overflowX)
-                && box.tabIndex === 0
-            ),
-            edge: style.backgroundImage.includes("gradient"),
+            scrolls: scroller.tabIndex === 0,
+            edge: getComputedStyle(scroller).backgroundImage !== "none",
         };
     })
 )"""
