@@ -16,7 +16,6 @@ from shardbook.tools.figure import (
 )
 from shardbook.tools.memory import lacks_fusions
 from shardbook.tools.program import Program
-from shardbook.tools.tables import keep_both_ends
 
 # Two charts stand beside each other on a page, and one fits on a phone.
 _WIDTH = 312
@@ -98,7 +97,7 @@ class _Chart:
             room = int(right / _LETTER) - len(number) - 2
             name = bar.name
             if len(name) > room:
-                name = keep_both_ends(name, room)
+                name = _without_middle(name, room)
             parts.append(_words(left, y, name))
             parts.append(_words(right, y, number, text_anchor="end"))
             parts += self._drawn(bar, y + 6)
@@ -190,3 +189,9 @@ def programs_figure(programs: Mapping[str, Program]) -> Figure:
         caption="".join(f"; {note}" for note in notes),
         pictures=[chart.picture() for chart in charts],
     )
+
+
+def _without_middle(name: str, length: int) -> str:
+    """Cut a name to a number of letters."""
+    half = (length - 3) // 2
+    return f"{name[: length - 3 - half]}...{name[-half:]}"
