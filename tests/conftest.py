@@ -1,5 +1,6 @@
 """Eight CPU devices, before anything asks JAX for one."""
 
+import os
 import signal
 
 import jax
@@ -16,5 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell that starts the tests behind "&" has them ignore Ctrl-C, and
     # so all that they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Tables are as wide as without a terminal, whoever runs the tests.
+    os.environ.pop("COLUMNS", None)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))

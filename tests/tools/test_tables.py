@@ -45,12 +45,6 @@ LINES = Table(
 )
 
 
-@pytest.fixture(autouse=True)
-def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test choose how many columns there are."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
 @pytest.mark.parametrize(
     ("columns", "row"),
     [
