@@ -81,5 +81,5 @@ def test_arrays_of_which_a_process_holds_a_part() -> None:
     first, second = (each.communicate(timeout=120)[0] for each in processes)
 
     assert [each.returncode for each in processes] == [0, 0], first + second
-    assert "P('data', 'model')  (4, 2)" in first
+    assert "float32[8,8]  P('data', 'model')  " in first
     assert first.splitlines()[-2:] == second.splitlines()[-2:]
