@@ -337,7 +337,7 @@ def test_many_collectives() -> None:
     lines = [f"/a/long/name/of/a/file{'_' * 60}.py:{n}" for n in range(30)]
     many = replace(
         seen,
-        communication=tuple(replace(one, source=line) for line in lines),
+        communication=tuple(replace(one, frames=(line,)) for line in lines),
     )
     shown = repr(many).splitlines()
     rows = [line for line in shown if "1 all-reduce over model" in line]
@@ -385,7 +385,7 @@ def test_lines_of_two_files_of_one_name() -> None:
         "/home/b/train.py:4",
         "",
     )
-    each = tuple(replace(one, source=file) for file in files)
+    each = tuple(replace(one, frames=(file,)) for file in files)
     shown = repr(replace(seen, communication=(*each, *each)))
 
     for place_ in (

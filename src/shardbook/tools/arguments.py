@@ -1,6 +1,8 @@
 """Count the bytes of a program's arguments, and of those that are moved."""
 
 import math
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import jax
@@ -32,17 +34,57 @@ def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
     return context.unflatten(node.graphdef, *node.states)
 
 
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a program, by their paths in the call.
+
+    Attributes:
+        sizes: The bytes of each on a device.
+        hosted: The bytes of each that is on the host, for one device.
+        moves: The bytes that all devices together receive of each that has
+            to be copied before the program starts.
+        paths: Of each argument that the program uses, in its order. Empty
+            for a number.
+    """
+
+    sizes: dict[str, int]
+    hosted: dict[str, int]
+    moves: dict[str, int]
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """An argument as a program takes it.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its dtype.
+        sharding: Its sharding, or None if the program does not use it.
+        number: Its place among the arguments that the program uses.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    sharding: Any
+    number: int
+
+
 def count_arguments(
     given: Any, lowered: Any, compiled: Any
-) -> tuple[dict[str, int] | None, ...]:
+) -> Arguments | None:
     """Count the bytes of arguments on a device, on the host, and moved.
 
-    All are None if the program has its arguments under other paths.
+    None if the program has its arguments under other paths.
     """
+    used = count()
     wanted = jax.tree.map(
         # The sharding is None if the program does not use the argument.
-        lambda info, sharding: jax.ShapeDtypeStruct(
-            info.shape, info.dtype, sharding=sharding
+        lambda info, sharding: _Wanted(
+            info.shape,
+            info.dtype,
+            sharding,
+            -1 if sharding is None else next(used),
         ),
         lowered.args_info,
         compiled.input_shardings,
@@ -57,6 +99,7 @@ def count_arguments(
     sizes: dict[str, int] = {}
     hosted: dict[str, int] = {}
     moves: dict[str, int] = {}
+    paths = dict.fromkeys(range(next(used)), "")
     for path, leaf in reversed(_leaves(expand_modules(given))):
         if not is_array(leaf):
             continue
@@ -68,17 +111,21 @@ def count_arguments(
                 break
         else:
             # Under other names, as a split state under nnx.jit is.
-            return None, None, None
+            return None
         if place.sharding is None:
             continue
         name = jax.tree_util.keystr(path[1:])
+        paths[place.number] = name
         shard_shape = place.sharding.shard_shape(place.shape)
         size = math.prod(shard_shape) * place.dtype.itemsize
         (hosted if _is_offloaded(place.sharding) else sizes)[name] = size
         if moved := size * _devices_that_lack(leaf, place):
             moves[name] = moved
-    return tuple(
-        dict(reversed(each.items())) for each in (sizes, hosted, moves)
+    return Arguments(
+        sizes=dict(reversed(sizes.items())),
+        hosted=dict(reversed(hosted.items())),
+        moves=dict(reversed(moves.items())),
+        paths=tuple(paths.values()),
     )
 
 
@@ -88,7 +135,7 @@ def _is_offloaded(sharding: Any) -> bool:
     return platform != "cpu" and "host" in (sharding.memory_kind or "")
 
 
-def _devices_that_lack(leaf: Any, place: jax.ShapeDtypeStruct) -> int:
+def _devices_that_lack(leaf: Any, place: _Wanted) -> int:
     """Count the devices that don't hold their slice of an argument yet."""
     if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is None:
         return 0

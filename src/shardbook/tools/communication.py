@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shardbook.tools.groups import Groups, axes_along, groups_of, listed
 from shardbook.tools.hlo import Instruction, Module, arrays_in, bytes_in
+from shardbook.tools.operands import names_of_parameters, parameter_of
 from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
 
@@ -61,6 +62,11 @@ class Collective:
             kinds, or if the program does not tell.
         arrays: The arrays that a device puts in, such as
             ``("f32[64,256]",)``. A combined collective has several.
+        arguments: For each of ``arrays``, the path of the argument that it
+            is a copy or part of, perhaps in another dtype, written as in
+            ``arguments`` of :class:`Program`. Empty if it is computed, or
+            if the program does not tell. The gradient of an argument is
+            computed.
         bytes: Bytes of these arrays.
         sent: Bytes that a device sends each time that the collective runs,
             if devices pass the data around in a ring. For
@@ -79,9 +85,13 @@ class Collective:
             several of them for a combined collective. What is outside of a
             gradient, such as an optimizer's update, and what the compiler
             gives no name, has none, and adds none to a combined one.
-        source: File and line of the code that caused it, outside of jax,
-            flax, optax and Python itself, such as ``"train.py:31"`` with
-            its folder. Empty if the program does not tell.
+        frames: The lines of code that caused it, outside of jax, flax,
+            optax and Python itself, such as ``"train.py:31"`` with its
+            folder. The innermost comes first, then those that called it,
+            as many as jax notes. Empty if the program does not tell.
+        function: The qualified name of the function that has the
+            innermost line, such as ``"loss"`` or ``"Block.__call__"``.
+            Empty if the program does not tell.
         op_name: The path of transformations and primitives that it comes
             from, as the compiler notes it.
     """
@@ -95,14 +105,21 @@ class Collective:
     reduction: str
     dimension: int | None
     arrays: tuple[str, ...]
+    arguments: tuple[str, ...]
     bytes: int
     sent: int
     times: int
     counted: bool
     bounded: bool
     direction: str
-    source: str
+    frames: tuple[str, ...]
+    function: str
     op_name: str
+
+    @property
+    def source(self) -> str:
+        """The innermost of ``frames``, or nothing."""
+        return self.frames[0] if self.frames else ""
 
     @property
     def exact(self) -> bool:
@@ -140,7 +157,10 @@ def over_axes(each: Collective) -> str:
 
 
 def communication(
-    text: str, *meshes: Mapping[str, int], ids: Sequence[int] = ()
+    text: str,
+    *meshes: Mapping[str, int],
+    ids: Sequence[int] = (),
+    arguments: Sequence[str] = (),
 ) -> tuple[Collective, ...]:
     """Give the collectives of a compiled program, in its order.
 
@@ -152,8 +172,12 @@ def communication(
             axes by their names, in order.
         ids: The ids of the program's devices, in its order. Without, their
             positions are taken for ids.
+        arguments: The paths of the arguments that the program uses, in its
+            order. Without, or where one is empty, it is the name that XLA
+            notes, such as ``"params['w']"``.
     """
     module, sources = Module.of(text), Sources(text)
+    names = names_of_parameters(module, arguments)
     partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
     devices = int(partitions[1]) if partitions else 1
     found = []
@@ -171,7 +195,8 @@ def communication(
         if group == 1:
             continue
         op_name = run.origin.op_name
-        arrays = _arrays_put_in(run, kind, module)
+        arrays, paths = _arrays_put_in(run, kind, module, names)
+        frames = sources.frames(run.origin.text)
         size = sum(map(bytes_in, arrays))
         axes, part, aliases = axes_along(groups, meshes, bool(pairs))
         along = _DIMENSION.search(attributes)
@@ -190,13 +215,15 @@ def communication(
                 reduction=_reduction(run.instruction, module),
                 dimension=int(along[1]) if along and cut else None,
                 arrays=arrays,
+                arguments=paths,
                 bytes=size,
                 sent=_sent(kind, size, group),
                 times=run.times,
                 counted=run.counted,
                 bounded=run.bounded,
                 direction=direction_of(op_name),
-                source=sources.of(run.origin.text),
+                frames=tuple(each.place for each in frames),
+                function=frames[0].function if frames else "",
                 op_name=op_name,
             )
         )
@@ -226,19 +253,25 @@ def _kind(run: Run) -> str:
     return run.instruction.opcode.removesuffix("-start")
 
 
-def _arrays_put_in(run: Run, kind: str, module: Module) -> tuple[str, ...]:
-    """Give the arrays that a device puts into a collective."""
-    names = run.instruction.operands
+def _arrays_put_in(
+    run: Run, kind: str, module: Module, names: Mapping[int, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the arrays that a device puts in, and the arguments they are."""
+    operands = run.instruction.operands
     if kind in ("collective-permute", RAGGED):
         # Others say where the result goes, and how much of it.
-        names = names[:1]
+        operands = operands[:1]
     computation = module.computations[run.within]
-    return tuple(
-        array
-        for name in names
-        if name in computation
-        for array in arrays_in(computation[name].type)
-    )
+    arrays, paths = list[str](), list[str]()
+    for name in operands:
+        if name not in computation:
+            continue
+        put_in = arrays_in(computation[name].type)
+        number = parameter_of(run, name, module)
+        path = "" if number is None else names.get(number, "")
+        arrays += put_in
+        paths += [path] * len(put_in)
+    return tuple(arrays), tuple(paths)
 
 
 def _reduction(instruction: Instruction, module: Module) -> str:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 OP_NAME = re.compile(r'op_name="([^"]*)"')
 _NAME = re.compile(r"%([\w.-]+)")
@@ -72,6 +73,16 @@ class Module:
 
     computations: Mapping[str, Computation]
     entry: str
+
+    @cached_property
+    def roots(self) -> Mapping[str, str]:
+        """The instruction whose result each computation returns."""
+        return {
+            name: each.name
+            for name, computation in self.computations.items()
+            for each in computation.values()
+            if each.is_root
+        }
 
     @classmethod
     def of(cls, text: str) -> "Module":

@@ -512,19 +512,22 @@ def program(
         lowered = unwrap(stage)
     if lowered is not None:
         compiled = compile_lowered(lowered)
-    sizes, hosted, moves = None, None, None
+    given = None
     if lowered is not None and lowered is not function:
-        sizes, hosted, moves = count_arguments(
-            (args, kwargs), lowered, compiled
-        )
+        given = count_arguments((args, kwargs), lowered, compiled)
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     return Program(
-        communication=communication(text, *meshes, ids=_ids(compiled)),
+        communication=communication(
+            text,
+            *meshes,
+            ids=_ids(compiled),
+            arguments=given.paths if given else (),
+        ),
         memory=Memory.of(compiled.memory_analysis()),
-        arguments=sizes,
-        host_arguments=hosted,
-        transfers=moves,
+        arguments=given.sizes if given else None,
+        host_arguments=given.hosted if given else None,
+        transfers=given.moves if given else None,
         axes=_sizes(meshes),
         chip=_chip(compiled),
         text=text,

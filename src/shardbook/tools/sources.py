@@ -5,6 +5,7 @@ import sysconfig
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 # Code that readers did not write.
 LIBRARIES = ("flax", "jax", "jaxlib", "optax")
@@ -27,12 +28,17 @@ def direction_of(op_name: str) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
+def _is_ours(file: str) -> bool:
+    """Tell whether a file is one of these tools."""
+    return Path(file).parent == Path(__file__).parent
+
+
 @cache
 def _is_library(file: str) -> bool:
     """Tell whether a file is of a library, or of Python itself."""
-    path, here = Path(file), Path(__file__)
+    path = Path(file)
     # What program() wraps around a function is not the reader's either.
-    if path.parent == here.parent:
+    if _is_ours(file):
         return True
     folders = [
         Path(spec.origin).parent
@@ -45,18 +51,33 @@ def _is_library(file: str) -> bool:
     return python in path.parents and "site-packages" not in path.parts
 
 
+class Frame(NamedTuple):
+    """A line that called what an instruction comes from.
+
+    Attributes:
+        place: The file and the number of the line, ``"train.py:31"`` with
+            its folder.
+        function: The name of the function that the line is in.
+    """
+
+    place: str
+    function: str
+
+
 class Sources:
-    """The tables of files and lines in a program's text."""
+    """The tables of files, functions and lines in a program's text."""
 
     def __init__(self, text: str) -> None:
         head = text.partition("\n\n\n")[0]
-        # Another table has quoted names too, those of functions.
-        names = head.partition("FileNames\n")[2].partition("\n\n")[0]
-        self._files = dict(re.findall(r'^(\d+) "(.*)"$', names, re.M))
+        files = _names(head, "FileNames")
+        functions = _names(head, "FunctionNames")
         self._places = {
-            number: (file, line)
-            for number, file, line in re.findall(
-                r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)", head, re.M
+            number: (files[file], functions.get(function, ""), line)
+            for number, file, function, line in re.findall(
+                r"^(\d+) \{file_name_id=(\d+) function_name_id=(\d+) "
+                r".*?\bline=(\d+)",
+                head,
+                re.M,
             )
         }
         self._frames = {
@@ -68,15 +89,32 @@ class Sources:
             )
         }
 
-    def of(self, line: str) -> str:
+    def of(self, text: str) -> str:
         """Give the innermost line that is of no library."""
-        found = re.search(r"stack_frame_id=(\d+)", line)
-        frame = found[1] if found else ""
+        return next((each.place for each in self.frames(text)), "")
+
+    def frames(self, text: str) -> tuple[Frame, ...]:
+        """Give the lines of no library, from the innermost outwards."""
+        number = re.search(r"stack_frame_id=(\d+)", text)
+        frame = number[1] if number else ""
+        found: dict[str, Frame] = {}
         while frame in self._frames:
             place, parent = self._frames[frame]
-            file, number = self._places[place]
-            if not _is_library(self._files[file]):
-                return f"{self._files[file]}:{number}"
+            file, function, line = self._places[place]
+            # Who calls program() is no caller of what it lowers.
+            if found and _is_ours(file):
+                break
+            if not _is_library(file):
+                at = f"{file}:{line}"
+                short = function.rpartition("<locals>.")[2]
+                # The call of a gradient is noted several times.
+                found.setdefault(at, Frame(at, short))
             # They are counted from one, parents from two.
             frame = str(int(parent) - 1)
-        return ""
+        return tuple(found.values())
+
+
+def _names(head: str, title: str) -> dict[str, str]:
+    """Read a table of quoted names."""
+    table = head.partition(f"{title}\n")[2].partition("\n\n")[0]
+    return dict(re.findall(r'^(\d+) "(.*)"$', table, re.M))
