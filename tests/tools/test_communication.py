@@ -357,6 +357,7 @@ def test_a_collective_is_one_line() -> None:
         seen,
         times=12,
         arrays=("f32[32]",) * 100,
+        arguments=("",) * 100,
         frames=(f"/{'folder/' * 30}train.py:31",),
         op_name="jit(step)/transpose(jvp())/dot_general:" * 40,
     )

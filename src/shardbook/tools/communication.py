@@ -1,13 +1,15 @@
 """What a compiled program communicates: its collectives."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shardbook.tools.groups import Groups, axes_along, groups_of, listed
 from shardbook.tools.hlo import Instruction, Module, arrays_in, bytes_in
 from shardbook.tools.operands import names_of_parameters, parameter_of
+from shardbook.tools.paths import repeated, roll_up
 from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
 
@@ -64,9 +66,9 @@ class Collective:
             ``("f32[64,256]",)``. A combined collective has several.
         arguments: For each of ``arrays``, the path of the argument that it
             is a copy or part of, perhaps in another dtype, written as in
-            ``arguments`` of :class:`Program`. Empty if it is computed, or
-            if the program does not tell. The gradient of an argument is
-            computed.
+            ``arguments`` of :class:`Program`; if these are None, as XLA
+            notes it: ``"params['w']"``. Empty if it is computed, as
+            activations and gradients are, or if the program does not tell.
         bytes: Bytes of these arrays.
         sent: Bytes that a device sends each time that the collective runs,
             if devices pass the data around in a ring. For
@@ -133,27 +135,55 @@ class Collective:
     def __repr__(self) -> str:
         place = Path(self.source).name
         size = f"{self.bytes:,} bytes"
-        words = (in_words(self, self.times), size, place, self.op_name)
+        what = in_words(self, self.times, arguments_in_words([self]))
+        words = (what, size, place, self.op_name)
         text = ", ".join(filter(None, words))
         if len(text) > _LONGEST - 2:
             text = f"{text[: _LONGEST - 5]}..."
         return f"<{text}>"
 
 
-def in_words(each: Collective, times: int) -> str:
-    """Say how often collectives like this run, and over what."""
+def in_words(each: Collective, times: int, of: str = "") -> str:
+    """Say how often collectives like this run, of what, and over what."""
     count = f"{times}" if each.bounded else f"{times}?"
     if each.bounded and not each.exact:
         count = f"at most {count}"
-    return f"{count} {over_axes(each)}"
+    return f"{count} {over_axes(each, of)}"
 
 
-def over_axes(each: Collective) -> str:
-    """Say of which kind a collective is, and over what it runs."""
+def over_axes(each: Collective, of: str = "") -> str:
+    """Say of which kind a collective is, of what, and over what it runs."""
     over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
     if each.part:
         over = f"part of {over}"
-    return f"{each.kind} over {over or f'{each.group} devices'}"
+    what = f"{each.kind} of {of}" if of else each.kind
+    return f"{what} over {over or f'{each.group} devices'}"
+
+
+def arguments_in_words(several: Iterable[Collective]) -> str:
+    """Name the arguments that collectives move, the largest first.
+
+    Those whose paths differ only in numbers are taken together. If no
+    argument is known, the result is empty.
+    """
+    sizes: Counter[str] = Counter()
+    computed = 0
+    for each in several:
+        for path, array in zip(each.arguments, each.arrays, strict=True):
+            sizes[path] += bytes_in(array)
+        computed = max(computed, each.arguments.count(""))
+    del sizes[""]
+    groups = sorted(
+        roll_up(sizes, str, lambda _: None),
+        key=lambda group: -sum(sizes[path] for path in group[1]),
+    )
+    names = [repeated(path, len(alike)) for path, alike in groups]
+    others = computed + sum(len(alike) for _, alike in groups[1:])
+    if not names or not others:
+        return "".join(names)
+    if len(names) == 2 and not computed:
+        return " and ".join(names)
+    return f"{names[0]} and {others} other{'s' if others > 1 else ''}"
 
 
 def communication(

@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,7 +22,6 @@ from shardbook.tools.communication import (
     KINDS,
     Collective,
     communication,
-    in_words,
 )
 from shardbook.tools.lowering import (
     compile_lowered,
@@ -36,12 +33,15 @@ from shardbook.tools.lowering import (
 from shardbook.tools.machines import MEMORY
 from shardbook.tools.memory import Memory, lacks_fusions
 from shardbook.tools.paths import repeated, roll_up
+from shardbook.tools.rows import bytes_by, rows_of
 from shardbook.tools.shards import device_id, devices_in
 from shardbook.tools.tables import Column, Table, html_of, text_of
 
 # A longer table is rolled up, then summed up but for the largest.
 _SHOWN = 8
 _COLLECTIVES = 24
+# Where their rows divide: in paths, and between what is said of them.
+_JOINT = r"(?=\[| over )|(?<=, )"
 # A name, its number, and how many arrays or lines it stands for.
 _Row = tuple[str, int, int]
 
@@ -146,6 +146,47 @@ class Program:
             for each in self.communication
             if not axes or _is_over(each, axes)
         )
+
+    def by(self, key: str) -> dict[str, int]:
+        """Sum up the bytes that a device sends in a call, by a key.
+
+        They are counted as in :meth:`sent`.
+
+        Args:
+            key: What the bytes are summed by:
+
+                - ``"argument"``: the argument that is moved, by its path
+                  as in ``arguments``. A combined collective has several,
+                  and each of its arrays counts for itself. Unknown are
+                  values that the program computes, such as activations
+                  and gradients.
+                - ``"line"``: the innermost line, ``source`` of
+                  :class:`Collective`.
+                - ``"frame"``: each of ``frames`` of :class:`Collective`.
+                  A line has the bytes of all that it calls, so the sum is
+                  larger than what is sent.
+                - ``"axis"``: the mesh axis, or axes joined by ``and``.
+
+        Returns:
+            The bytes by key, the largest first. The key of what is not
+            known is ``"unknown"``.
+
+        Raises:
+            ValueError: If the key is none of these.
+
+        Example:
+            >>> import jax
+            >>> from jax.sharding import NamedSharding, PartitionSpec as P
+            >>> from shardbook import program
+            >>> auto = jax.sharding.AxisType.Auto
+            >>> mesh = jax.make_mesh((8,), ("data",), (auto,))
+            >>> rows = NamedSharding(mesh, P("data"))
+            >>> x = jax.ShapeDtypeStruct((64, 64), "float32", sharding=rows)
+            >>> seen = program(lambda x, w: x @ w["up"], x, {"up": x})
+            >>> seen.by("argument"), seen.by("axis")
+            ({"[1]['up']": 14336}, {'data': 14336})
+        """
+        return bytes_by(key, self.communication)
 
     def expect(
         self,
@@ -280,33 +321,14 @@ class Program:
             unit = "bytes for one device"
             tables.append(_largest("arguments on the host", unit, rows))
         unit = "bytes that a device sends"
-        lines = self._lines()
+        lines = [(*row, 1) for row in rows_of(self.communication)]
         table = _largest("collectives", unit, lines, _COLLECTIVES)
-        tables.append(replace(table, joint="(?<=, )"))
+        tables.append(replace(table, joint=_JOINT))
         if self.transfers is not None:
             rows = _rolled_up(self.transfers)
             title = "transfers before it starts"
             tables.append(_largest(title, "bytes", rows))
         return tables
-
-    def _lines(self) -> list[_Row]:
-        """Sum the collectives that are alike and of one line."""
-        places = _short({each.source for each in self.communication})
-
-        def key(each: Collective) -> tuple[str, ...]:
-            what = in_words(each, 1)
-            return (what, each.direction, places[each.source])
-
-        lines = []
-        for (_, *rest), same in groupby(
-            sorted(self.communication, key=key), key
-        ):
-            alike = list(same)
-            times = sum(each.times for each in alike)
-            words = [in_words(alike[0], times), *rest]
-            bytes_sent = sum(each.sent * each.times for each in alike)
-            lines.append((", ".join(filter(None, words)), bytes_sent, 1))
-        return lines
 
     def __repr__(self) -> str:
         return text_of(*self._tables)
@@ -320,24 +342,6 @@ def _is_over(each: Collective, names: Iterable[str]) -> bool:
     return any(
         set(axes) == set(names) for axes in (each.axes, *each.aliases)
     )
-
-
-def _short(sources: Iterable[str]) -> dict[str, str]:
-    """Name files by as few of their folders as tell them apart."""
-    files = {
-        each: Path(each.rpartition(":")[0]) for each in sources if each
-    }
-    short = {"": ""}
-    for source, file in files.items():
-        depth = 1
-        while any(
-            other != file and other.parts[-depth:] == file.parts[-depth:]
-            for other in files.values()
-        ):
-            depth += 1
-        line = source.rpartition(":")[2]
-        short[source] = f"{Path(*file.parts[-depth:])}:{line}"
-    return short
 
 
 def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:

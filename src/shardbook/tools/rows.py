@@ -1,0 +1,121 @@
+"""The collectives of a program, summed up in rows or by a key."""
+
+from collections import Counter, defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from pathlib import Path
+from typing import Any
+
+from shardbook.tools.budgets import require_known
+from shardbook.tools.communication import (
+    Collective,
+    arguments_in_words,
+    in_words,
+)
+from shardbook.tools.hlo import bytes_in
+from shardbook.tools.paths import pattern_of
+
+UNKNOWN = "unknown"
+
+
+# --- In rows ---
+
+
+def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
+    """Sum up the collectives that are alike and of the same lines.
+
+    Returns:
+        Rows of words, and the bytes that a device sends in a call.
+    """
+    alike: defaultdict[Any, list[Collective]] = defaultdict(list)
+    for each in communication:
+        patterns = frozenset(map(pattern_of, each.arguments))
+        what = in_words(each, 1)
+        alike[what, patterns, each.direction, each.source].append(each)
+    groups: defaultdict[Any, list[Collective]] = defaultdict(list)
+    for key, several in alike.items():
+        telling = _telling({each.frames for each in several})
+        for each in several:
+            groups[key, telling[each.frames]].append(each)
+    names = short({place for _, frames in groups for place in frames})
+    rows = []
+    for (_, frames), several in groups.items():
+        first, times = several[0], sum(each.times for each in several)
+        words = (
+            in_words(first, times, arguments_in_words(several)),
+            first.direction,
+            " < ".join(names[each] for each in frames) or "unknown line",
+        )
+        sent = sum(each.sent * each.times for each in several)
+        rows.append((", ".join(filter(None, words)), sent))
+    return rows
+
+
+def _telling(
+    stacks: Collection[tuple[str, ...]],
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Give of each stack of frames as many as tell it from the others."""
+    shown = {}
+    for stack in stacks:
+        depth = 1
+        for other in stacks:
+            pairs = enumerate(zip(stack, other, strict=False), 1)
+            # Where one merely ends, jax may have left out the rest.
+            apart = (at for at, (one, two) in pairs if one != two)
+            depth = max(depth, next(apart, 1))
+        shown[stack] = stack[:depth]
+    return shown
+
+
+def short(places: Iterable[str]) -> dict[str, str]:
+    """Name files by as few of their folders as tell them apart."""
+    files = {each: Path(each.rpartition(":")[0]) for each in places}
+    names = {}
+    for place, file in files.items():
+        depth = 1
+        while any(
+            other != file and other.parts[-depth:] == file.parts[-depth:]
+            for other in files.values()
+        ):
+            depth += 1
+        line = place.rpartition(":")[2]
+        names[place] = f"{Path(*file.parts[-depth:])}:{line}"
+    return names
+
+
+# --- By a key ---
+
+
+def bytes_by(
+    what: str, communication: Iterable[Collective]
+) -> dict[str, int]:
+    """Sum up the bytes that a device sends, as ``Program.by`` says."""
+    require_known("key", [what], _KEYS)
+    sums: Counter[str] = Counter()
+    for each in communication:
+        for key, sent in _KEYS[what](each):
+            sums[key or UNKNOWN] += sent * each.times
+    return dict(sums.most_common())
+
+
+def _by_argument(each: Collective) -> Iterator[tuple[str, int]]:
+    """Give each array its part of what is sent, which add up exactly."""
+    before = size = 0
+    for path, array in zip(each.arguments, each.arrays, strict=True):
+        size += bytes_in(array)
+        until = each.sent * size // max(each.bytes, 1)
+        yield path, until - before
+        before = until
+
+
+_KEYS: Mapping[str, Callable[[Collective], Iterable[tuple[str, int]]]] = {
+    "argument": _by_argument,
+    "line": lambda each: [(each.source, each.sent)],
+    "frame": lambda each: [(at, each.sent) for at in each.frames or [""]],
+    "axis": lambda each: [(" and ".join(each.axes), each.sent)],
+}
