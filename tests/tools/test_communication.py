@@ -347,7 +347,7 @@ def test_a_branch_is_bounded() -> None:
 
     assert (seen.times, seen.counted, seen.bounded) == (1, False, True)
     assert not seen.exact
-    assert repr(seen).startswith("<at most 1 all-reduce over model, ")
+    assert repr(seen).startswith("<at most 1 all-reduce of x over model, ")
 
 
 def test_a_collective_is_one_line() -> None:

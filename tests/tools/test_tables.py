@@ -110,6 +110,26 @@ def test_a_collective_keeps_its_kind_and_its_line() -> None:
     ]
 
 
+def test_a_row_loses_the_start_of_a_path_first() -> None:
+    """What a collective moves stays, and then the direction goes."""
+    row = "4 all-gather of [0]['blocks'][*]['up']['kernel'] over data, "
+    table = Table(
+        LINES.columns,
+        ((f"{row}forward, model.py:7", "64"),),
+        joint=r"(?=\[[^\]]*\]\[)",
+        then="(?<=, )",
+        keeps_start=True,
+    )
+    start = "4 all-gather of …['up']['kernel'] over data, "
+
+    assert table.parts(f"{row}x.py:7")[-2:] == [
+        "['up']['kernel'] over data, ",
+        "x.py:7",
+    ]
+    for room, end in [(64, "forward, model.py:7"), (0, "…model.py:7")]:
+        assert table.shortened(table.rows[0][0], room) == f"{start}{end}"
+
+
 def test_a_long_name_has_the_room_above_short_numbers() -> None:
     """A long name goes on where the number of its own row begins."""
     rows = (("x" * 30, "7"), ("y" * 30, "1,000,000"))

@@ -40,8 +40,8 @@ from shardbook.tools.tables import Column, Table, html_of, text_of
 # A longer table is rolled up, then summed up but for the largest.
 _SHOWN = 8
 _COLLECTIVES = 24
-# Where their rows divide: in paths, and between what is said of them.
-_JOINT = r"(?=\[| over )|(?<=, )"
+# Before the names in a path, of which the last two stay.
+_IN_PATHS = r"(?=\[[^\]]*\]\[)"
 # A name, its number, and how many arrays or lines it stands for.
 _Row = tuple[str, int, int]
 
@@ -323,7 +323,7 @@ class Program:
         unit = "bytes that a device sends"
         lines = [(*row, 1) for row in rows_of(self.communication)]
         table = _largest("collectives", unit, lines, _COLLECTIVES)
-        tables.append(replace(table, joint=_JOINT))
+        tables.append(replace(table, joint=_IN_PATHS, then="(?<=, )"))
         if self.transfers is not None:
             rows = _rolled_up(self.transfers)
             title = "transfers before it starts"

@@ -39,6 +39,8 @@ class Table:
         rows: The cells of each row.
         joint: A pattern for the places where a cell of the first column
             divides into parts. The default is for paths.
+        then: A pattern for the places where it divides if parts have to be
+            left out of what remains.
         keeps_start: Whether the first part always stays.
         hidden: First cells of rows that are not shown, as which no cell
             may be read where a part of it is left out.
@@ -49,6 +51,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     joint: str = r"(?=[.\[])"
+    then: str = ""
     keeps_start: bool = False
     hidden: Sequence[str] = ()
     total: bool = False
@@ -56,7 +59,11 @@ class Table:
 
     def parts(self, cell: str) -> list[str]:
         """Divide a cell of the first column."""
-        return [part for part in re.split(self.joint, cell) if part] or [""]
+        return _divided(cell, "|".join(filter(None, self._joints)))
+
+    @property
+    def _joints(self) -> tuple[str, str]:
+        return self.joint, self.then
 
     def shortened(self, cell: str, room: int) -> str:
         """Leave out parts of a cell of the first column until it has room.
@@ -64,7 +71,16 @@ class Table:
         They go from the left, but the first of them last, and none without
         which the cell could be read as another row's. The last one stays.
         """
-        *front, last = parts = self.parts(cell)
+        shown = cell
+        for joint in filter(None, self._joints):
+            shown = self._without_parts(shown, cell, joint, room)
+        return shown
+
+    def _without_parts(
+        self, shown: str, cell: str, joint: str, room: int
+    ) -> str:
+        """Leave out parts of what is shown of a cell."""
+        *front, last = parts = _divided(shown, joint)
         others = {
             other
             for other in (*(row[0] for row in self.rows), *self.hidden)
@@ -115,6 +131,11 @@ class Table:
             if least <= limit or not ranked or not ranked[-1][1].rank:
                 return rows
             shown.remove(ranked.pop())
+
+
+def _divided(cell: str, joint: str) -> list[str]:
+    """Divide a cell."""
+    return [part for part in re.split(joint, cell) if part] or [""]
 
 
 def _joined(parts: Sequence[str]) -> str:
