@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shardbook.tools.draw import draw as draw
     from shardbook.tools.figure import Drawing as Drawing
     from shardbook.tools.findings import Finding as Finding
+    from shardbook.tools.flops import Flops as Flops
     from shardbook.tools.layout import (
         TreeLayout as TreeLayout,
         layout as layout,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from shardbook.tools.leaf import LeafLayout as LeafLayout
     from shardbook.tools.machines import devices_of as devices_of
     from shardbook.tools.memory import Memory as Memory
+    from shardbook.tools.peak import Peak as Peak, PeakArray as PeakArray
     from shardbook.tools.program import (
         Program as Program,
         collectives as collectives,
@@ -46,9 +48,12 @@ _HOMES = {
     "Collective": "tools.communication",
     "Drawing": "tools.figure",
     "Finding": "tools.findings",
+    "Flops": "tools.flops",
     "LayoutMismatch": "tools.saved",
     "LeafLayout": "tools.leaf",
     "Memory": "tools.memory",
+    "Peak": "tools.peak",
+    "PeakArray": "tools.peak",
     "Program": "tools.program",
     "TreeLayout": "tools.layout",
     "Verdict": "grading.verdict",

@@ -23,6 +23,8 @@ from shardbook.tools.communication import (
     Collective,
     communication,
 )
+from shardbook.tools.flops import Flops, flops_of
+from shardbook.tools.hlo import Module
 from shardbook.tools.lowering import (
     compile_lowered,
     lower_call,
@@ -32,7 +34,9 @@ from shardbook.tools.lowering import (
 )
 from shardbook.tools.machines import MEMORY
 from shardbook.tools.memory import Memory, lacks_fusions
+from shardbook.tools.operands import names_of_parameters
 from shardbook.tools.paths import repeated, roll_up
+from shardbook.tools.peak import Peak, peak_of
 from shardbook.tools.rows import bytes_by, rows_of
 from shardbook.tools.shards import device_id, devices_in
 from shardbook.tools.tables import Column, Table, html_of, text_of
@@ -86,6 +90,8 @@ class Program:
     axes: Mapping[str, int]
     chip: str
     text: str
+    # The paths of the arguments that the program uses, in its order.
+    _paths: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str, stats: Any) -> "Program":
@@ -101,6 +107,40 @@ class Program:
         return cls(
             communication(text), memory, None, None, None, {}, "", text
         )
+
+    @cached_property
+    def _module(self) -> Module:
+        return Module.of(self.text)
+
+    @cached_property
+    def peak(self) -> Peak:
+        """The arrays that a device holds when its memory is fullest.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import program
+            >>> def loss(w, x):
+            ...     return jax.nn.softmax(x @ w).max()
+            >>> w, x = jax.numpy.ones((64, 1024)), jax.numpy.ones((32, 64))
+            >>> peak = program(jax.grad(loss), w, x).peak
+            >>> peak.arrays[0].argument, peak.arrays[0].bytes
+            ('[0]', 262144)
+        """
+        names = names_of_parameters(self._module, self._paths)
+        return peak_of(self._module, self.text, names, self.memory.total)
+
+    @cached_property
+    def flops(self) -> Flops:
+        """The FLOPs of the matrix products of a call, by line.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import program
+            >>> w, x = jax.numpy.ones((64, 16)), jax.numpy.ones((32, 64))
+            >>> program(jax.numpy.matmul, x, w).flops.total
+            65536
+        """
+        return flops_of(self._module, self.text, self.sent())
 
     @property
     def available(self) -> int | None:
@@ -535,6 +575,7 @@ def program(
         axes=_sizes(meshes),
         chip=_chip(compiled),
         text=text,
+        _paths=given.paths if given else (),
     )
 
 
