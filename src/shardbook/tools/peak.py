@@ -46,7 +46,8 @@ class PeakArray:
         count: How many there are.
         bytes: Bytes of all of them, with the padding that a TPU needs.
         argument: The path of the argument, as in ``arguments`` of
-            :class:`Program`, if they are one. Empty if not.
+            :class:`Program`, if they are one, with ``*`` for the numbers
+            of several. Empty if not.
         what: What computes them: the end of ``op_name``, such as
             ``"log_softmax/exp"``. Empty for an argument.
         is_result: Whether the program returns them. Their memory is theirs
@@ -158,15 +159,15 @@ def peak_of(
     """
     buffers, at = Packing(module, text.partition("\n")[0]).peak()
     entry, sources = module.computations[module.entry], Sources(text)
-    alike: defaultdict[PeakArray, int] = defaultdict(int)
+    alike: defaultdict[PeakArray, list[str]] = defaultdict(list)
     for buffer in buffers:
         value = _held(buffer, at)
         if buffer.parameter is not None:
-            argument = pattern_of(names.get(buffer.parameter, ""))
+            name = names.get(buffer.parameter, "")
             what = op_name = source = ""
         else:
             maker = _maker(value)
-            argument, op_name = "", maker.op_name
+            name, op_name = "", maker.op_name
             what = _what(maker, entry, names)
             source = sources.of(maker.text)
         alike[
@@ -174,17 +175,22 @@ def peak_of(
                 array=value.shape.array,
                 count=1,
                 bytes=buffer.bytes,
-                argument=argument,
+                argument=pattern_of(name),
                 what=what,
                 is_result=value.first is buffer.result,
                 direction=direction_of(op_name),
                 source=source,
                 op_name=op_name,
             )
-        ] += 1
+        ].append(name)
     arrays = [
-        replace(each, count=count, bytes=each.bytes * count)
-        for each, count in alike.items()
+        replace(
+            each,
+            count=len(paths),
+            bytes=each.bytes * len(paths),
+            argument=each.argument if len(paths) > 1 else paths[0],
+        )
+        for each, paths in alike.items()
     ]
     arrays.sort(key=lambda each: -each.bytes)
     return Peak(tuple(arrays), total)
