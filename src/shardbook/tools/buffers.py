@@ -100,6 +100,10 @@ class Packing:
             for buffer in [Buffer(values)]
             for value in values
         }
+        # XLA writes over an operand only what need not lie elsewhere.
+        self._alone = {
+            values[0] for values in together.values() if len(values) == 1
+        }
         for number, tree in walk.parameters.items():
             for value in leaves(tree):
                 if value in self._home:
@@ -163,7 +167,7 @@ class Packing:
                     one is not None
                     and other is not None
                     and one is not other
-                    and new.home is None
+                    and new in self._alone
                     and not (one.stays or other.stays)
                     and self._fit(one, other)
                 ):

@@ -199,7 +199,13 @@ def peak_of(
 def _held(buffer: Buffer, at: int) -> Value:
     """Give the value that tells most about what a buffer holds."""
     # Nothing is in the memory of a result that is not there yet.
-    now = [each for each in buffer.values if each.start <= at <= each.end]
+    # What is much smaller than it does not tell what the memory is for.
+    now = [
+        each
+        for each in buffer.values
+        if each.start <= at <= each.end
+        and 2 * each.shape.bytes > buffer.bytes
+    ]
     home = now[0].first if now else buffer.result or buffer.values[0].first
     same = [each for each in buffer.values if each.first is home]
 
