@@ -238,8 +238,8 @@ def elsewhere(session: nox.Session) -> None:
     install(session, "elsewhere")
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
-    tests = "tests/tools/test_devices_of.py"
-    session.run("python", "-m", "pytest", "-q", tests)
+    tests = ("tests/tools/test_devices_of.py", "tests/tools/test_peak.py")
+    session.run("python", "-m", "pytest", "-q", *tests)
 
 
 @nox.session
