@@ -18,7 +18,6 @@ from shardbook.tools.tables import Column, Table, html_of, text_of
 
 # How many rows are shown, those with the most bytes.
 _SHOWN = 10
-# They say where an array lies, not what it is.
 # They say where an array lies or what it begins with, not what it is.
 _MOVES = re.compile(
     r"(?:^|/)(?:broadcast\w*|copy[\w-]*|while|conditional|custom-call)$"
