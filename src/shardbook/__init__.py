@@ -17,8 +17,15 @@ if sys.version_info < (3, 11):  # noqa: UP036
 if TYPE_CHECKING:
     from shardbook.grading.verdict import Verdict as Verdict
     from shardbook.reader.check import check as check
+    from shardbook.tools.arguments import Argument as Argument
     from shardbook.tools.budgets import BudgetExceeded as BudgetExceeded
     from shardbook.tools.communication import Collective as Collective
+    from shardbook.tools.difference import (
+        Change as Change,
+        Difference as Difference,
+        LayoutMismatch as LayoutMismatch,
+        ProgramMismatch as ProgramMismatch,
+    )
     from shardbook.tools.draw import draw as draw
     from shardbook.tools.figure import Drawing as Drawing
     from shardbook.tools.findings import Finding as Finding
@@ -37,24 +44,27 @@ if TYPE_CHECKING:
         program as program,
     )
     from shardbook.tools.raises import raises as raises
-    from shardbook.tools.saved import LayoutMismatch as LayoutMismatch
 
     __version__: str
 
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.
 _HOMES = {
+    "Argument": "tools.arguments",
     "BudgetExceeded": "tools.budgets",
+    "Change": "tools.difference",
     "Collective": "tools.communication",
+    "Difference": "tools.difference",
     "Drawing": "tools.figure",
     "Finding": "tools.findings",
     "Flops": "tools.flops",
-    "LayoutMismatch": "tools.saved",
+    "LayoutMismatch": "tools.difference",
     "LeafLayout": "tools.leaf",
     "Memory": "tools.memory",
     "Peak": "tools.peak",
     "PeakArray": "tools.peak",
     "Program": "tools.program",
+    "ProgramMismatch": "tools.difference",
     "TreeLayout": "tools.layout",
     "Verdict": "grading.verdict",
     "check": "reader.check",

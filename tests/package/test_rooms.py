@@ -31,17 +31,19 @@ ROOMS: dict[str, set[str]] = {
         "shardbook.grading",
     },
     "shardbook.reader": {
+        "shardbook.tools",
         "shardbook.problems",
         "shardbook.book",
         "shardbook.grading",
         "shardbook.grading.jobs",
     },
 }
-# A class prints itself by a module that knows the class: no other two
+# A class is printed or saved by a module that knows the class: no other two
 # modules may need each other.
 PRINTERS = {
     "shardbook.grading.show": "shardbook.grading.verdict",
     "shardbook.tools.layout_table": "shardbook.tools.layout",
+    "shardbook.tools.record": "shardbook.tools.program",
 }
 # What neither a tool nor anything that it imports may need.
 BLOCKED = ("cloudpickle", "flax", "psutil", "rich", "typer", "watchfiles")

@@ -11,14 +11,18 @@ import jax
 
 import shardbook
 from shardbook import (
+    Argument,
     BudgetExceeded,
+    Change,
     Collective,
+    Difference,
     Drawing,
     Finding,
     LayoutMismatch,
     LeafLayout,
     Memory,
     Program,
+    ProgramMismatch,
     TreeLayout,
     Verdict,
     check,
@@ -75,6 +79,15 @@ def use_program(found: Program) -> None:
         found.expect(collectives={"all-reduce": 1})
     except BudgetExceeded as error:
         assert_type(str(error), str)
+    try:
+        found.expect("step.json", tolerance=0.1)
+    except ProgramMismatch as error:
+        assert_type(str(error), str)
+    difference: Difference = found - found
+    changes: tuple[Change, ...] = difference.changes
+    assert_type([each.bytes for each in changes], list[int])
+    inputs: tuple[Argument, ...] | None = found.inputs
+    assert_type([each.donated for each in inputs or ()], list[bool])
 
 
 def use_verdict(verdict: Verdict) -> None:

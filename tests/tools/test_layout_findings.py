@@ -331,19 +331,28 @@ def test_a_saved_layout(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as caught:
         layout(odd).expect(path)
     assert str(caught.value).splitlines() == [
-        "2 arrays differ",
-        "layers.0.up.kernel:",
-        "  got      no such array",
-        "  expected float32[256,512] P(None, 'model') on a mesh of data=2, "
-        "model=4",
-        "layers.1.down.kernel:",
-        "  got      float32[512,256] P(None, 'model') on a mesh of data=2, "
-        "model=4",
-        "  expected float32[512,256] P('model') on a mesh of data=2, "
-        "model=4",
+        f"2 differences from {path}:",
+        "gone: layers.0.up.kernel, float32[256,512], P(None, 'model'), a "
+        "mesh of data=2, model=4, 131,072 bytes on a device",
+        "changed: layers.1.down.kernel: P('model') -> P(None, 'model')",
+        f"If this is intended, delete {path} and write it again: "
+        f"layout(model).save({str(path)!r})",
     ]
     with pytest.raises(FileExistsError):
         layout(odd).save(path)
+
+
+def test_the_difference_of_layouts() -> None:
+    """Layers that differ alike share a line."""
+    rows = layout({"layers": [array((256, 512), ROWS)] * 4})
+    whole = layout({"layers": [array((256, 512), WHOLE)] * 4})
+
+    assert repr(whole - rows) == (
+        "grown: layers.* ×4: P('model') -> P(), 131,072 -> 524,288 bytes "
+        "(+300%) on a device each"
+    )
+    assert [each.part for each in (whole - rows).changes] == ["array"]
+    assert not rows - rows
 
 
 @pytest.mark.parametrize(

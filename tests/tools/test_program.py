@@ -284,11 +284,13 @@ def test_memory_of_a_tpu(case: str) -> None:
 
 def test_the_host_has_rows_of_its_own() -> None:
     """The table of a program keeps the host's memory apart."""
+    seen = program(lambda x, y: (x, -y), jnp.ones(8), jnp.ones(1024))
+    assert seen.inputs
+    one, other = seen.inputs
     seen = replace(
-        program(jnp.sin, jnp.ones(8)),
+        seen,
         memory=Memory(32, 32, 0, 0, 4096),
-        arguments={"[0]": 32},
-        host_arguments={"[1]": 4096},
+        inputs=(one, replace(other, offloaded=True)),
     )
     rows = [" ".join(line.split()) for line in repr(seen).splitlines()]
     at = rows.index("arguments on the host bytes for one device")

@@ -1,6 +1,5 @@
-"""Count the bytes of a program's arguments, and of those that are moved."""
+"""Find the arrays that a program takes, and which of them are moved."""
 
-import math
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -8,9 +7,52 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardbook.tools.leaf import LeafLayout
 from shardbook.tools.leaves import expand_modules, flax_nnx
 from shardbook.tools.paths import strip_value
 from shardbook.tools.shards import Slice, slices_of
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An array that a program takes.
+
+    Attributes:
+        wanted: How the program wants it, at its path as
+            :func:`jax.tree_util.keystr` writes it.
+        given: How it was passed in: a spec, or ``"a NumPy array"``.
+        moved: Bytes that all devices together receive before the program
+            starts.
+        donated: Whether its memory is offered to the results.
+        offloaded: Whether XLA counts it as being on the host.
+        number: Its place among the arguments that the program uses.
+    """
+
+    wanted: LeafLayout
+    given: str
+    moved: int
+    donated: bool
+    offloaded: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An argument as a program takes it.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its dtype.
+        sharding: Its sharding, or None if the program does not use it.
+        donated: Whether its memory is offered to the results.
+        number: Its place among the arguments that the program uses.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    sharding: Any
+    donated: bool
+    number: int
 
 
 def is_array(leaf: Any) -> bool:
@@ -34,46 +76,10 @@ def _merge(context: Any, _path: Any, _prefix: Any, node: Any) -> Any:
     return context.unflatten(node.graphdef, *node.states)
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of a program, by their paths in the call.
-
-    Attributes:
-        sizes: The bytes of each on a device.
-        hosted: The bytes of each that is on the host, for one device.
-        moves: The bytes that all devices together receive of each that has
-            to be copied before the program starts.
-        paths: Of each argument that the program uses, in its order. Empty
-            for a number.
-    """
-
-    sizes: dict[str, int]
-    hosted: dict[str, int]
-    moves: dict[str, int]
-    paths: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """An argument as a program takes it.
-
-    Attributes:
-        shape: Its shape.
-        dtype: Its dtype.
-        sharding: Its sharding, or None if the program does not use it.
-        number: Its place among the arguments that the program uses.
-    """
-
-    shape: tuple[int, ...]
-    dtype: Any
-    sharding: Any
-    number: int
-
-
-def count_arguments(
+def arguments_of(
     given: Any, lowered: Any, compiled: Any
-) -> Arguments | None:
-    """Count the bytes of arguments on a device, on the host, and moved.
+) -> tuple[Argument, ...] | None:
+    """Find the arrays that a program uses, in the order of the call.
 
     None if the program has its arguments under other paths.
     """
@@ -84,6 +90,7 @@ def count_arguments(
             info.shape,
             info.dtype,
             sharding,
+            info.donated,
             -1 if sharding is None else next(used),
         ),
         lowered.args_info,
@@ -96,10 +103,7 @@ def count_arguments(
     # nnx.jit_partial has bound are wanted and not given, and come first.
     # So an array is the last that fits of those that are left.
     left = _leaves(wanted)
-    sizes: dict[str, int] = {}
-    hosted: dict[str, int] = {}
-    moves: dict[str, int] = {}
-    paths = dict.fromkeys(range(next(used)), "")
+    found: list[Argument] = []
     for path, leaf in reversed(_leaves(expand_modules(given))):
         if not is_array(leaf):
             continue
@@ -115,18 +119,53 @@ def count_arguments(
         if place.sharding is None:
             continue
         name = jax.tree_util.keystr(path[1:])
-        paths[place.number] = name
-        shard_shape = place.sharding.shard_shape(place.shape)
-        size = math.prod(shard_shape) * place.dtype.itemsize
-        (hosted if _is_offloaded(place.sharding) else sizes)[name] = size
-        if moved := size * _devices_that_lack(leaf, place):
-            moves[name] = moved
-    return Arguments(
-        sizes=dict(reversed(sizes.items())),
-        hosted=dict(reversed(hosted.items())),
-        moves=dict(reversed(moves.items())),
-        paths=tuple(paths.values()),
+        about = _layout(name, place, place.sharding)
+        found.append(
+            Argument(
+                wanted=about,
+                given=_how_given(name, leaf),
+                moved=about.bytes_per_device
+                * _devices_that_lack(leaf, place),
+                donated=place.donated,
+                offloaded=_is_offloaded(place.sharding),
+                number=place.number,
+            )
+        )
+    return tuple(reversed(found))
+
+
+def paths_of(
+    inputs: tuple[Argument, ...] | None, compiled: Any
+) -> tuple[str, ...]:
+    """Give the path of each array that a program uses, in its order.
+
+    Empty for one that is not in the call, such as a number.
+    """
+    if inputs is None:
+        return ()
+    paths = {each.number: each.wanted.path for each in inputs}
+    used = len(jax.tree.leaves(compiled.input_shardings))
+    return tuple(paths.get(number, "") for number in range(used))
+
+
+def _layout(path: str, leaf: Any, sharding: Any) -> LeafLayout:
+    """Say how an array is laid out."""
+    shape = tuple(leaf.shape)
+    return LeafLayout(
+        path=path,
+        shape=shape,
+        dtype=str(leaf.dtype),
+        itemsize=leaf.dtype.itemsize,
+        sharding=sharding,
+        shard_shape=sharding.shard_shape(shape) if sharding else None,
     )
+
+
+def _how_given(path: str, leaf: Any) -> str:
+    """Say how an array was passed in."""
+    if isinstance(leaf, np.ndarray):
+        return "a NumPy array"
+    return _layout(path, leaf, leaf.sharding).spec
 
 
 def _is_offloaded(sharding: Any) -> bool:

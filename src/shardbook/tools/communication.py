@@ -143,6 +143,14 @@ class Collective:
         return f"<{text}>"
 
 
+def over(each: Collective) -> str:
+    """Name the mesh axes that a collective is over."""
+    axes = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
+    if each.part:
+        axes = f"part of {axes}"
+    return axes or f"{each.group} devices"
+
+
 def in_words(each: Collective, times: int, of: str = "") -> str:
     """Say how often collectives like this run, of what, and over what."""
     count = f"{times}" if each.bounded else f"{times}?"
@@ -153,11 +161,8 @@ def in_words(each: Collective, times: int, of: str = "") -> str:
 
 def over_axes(each: Collective, of: str = "") -> str:
     """Say of which kind a collective is, of what, and over what it runs."""
-    over = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
-    if each.part:
-        over = f"part of {over}"
     what = f"{each.kind} of {of}" if of else each.kind
-    return f"{what} over {over or f'{each.group} devices'}"
+    return f"{what} over {over(each)}"
 
 
 def arguments_in_words(several: Iterable[Collective]) -> str:

@@ -1,6 +1,5 @@
 """Report how the arrays of a tree or Module are laid out on devices."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -15,12 +14,18 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from shardbook.tools.difference import (
+    Difference,
+    LayoutMismatch,
+    changes_of_arrays,
+    require_same,
+)
 from shardbook.tools.findings import Finding, find
 from shardbook.tools.layout_table import findings_of, table_of, text_of
 from shardbook.tools.leaf import LeafLayout
 from shardbook.tools.leaves import named_leaves
 from shardbook.tools.paths import pattern_of, roll_up
-from shardbook.tools.saved import read_layout, require_same
+from shardbook.tools.saved import read, save
 from shardbook.tools.shards import Device, device_id
 from shardbook.tools.tables import html_of
 
@@ -185,7 +190,8 @@ class TreeLayout(Sequence[LeafLayout]):
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Describe each array as JSON, by path.
 
-        An array has its type, its spec, and the sizes of the mesh axes.
+        An array has its type, its spec, the sizes of the mesh axes, and
+        its bytes on each device that holds a part.
 
         Raises:
             ValueError: If two arrays have the same path.
@@ -206,13 +212,10 @@ class TreeLayout(Sequence[LeafLayout]):
             FileExistsError: If the file exists. Delete it first.
             ValueError: If two arrays have the same path.
         """
-        text = json.dumps(self.to_dict(), indent=1)
-        try:
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(f"{text}\n")
-        except FileExistsError as error:
-            error.add_note("Delete it first, if the layout should change.")
-            raise
+        arrays = self.to_dict()
+        meshes = [x["mesh"] for x in arrays.values() if "mesh" in x]
+        mesh = meshes[0] if meshes else {}
+        save("layout", {"mesh": mesh, "arrays": arrays}, path)
 
     def expect(
         self, other: "TreeLayout | str | PathLike[str]"
@@ -249,11 +252,38 @@ class TreeLayout(Sequence[LeafLayout]):
             >>> after.expect(before)["step"].type
             'float32[]'
         """
-        if isinstance(other, TreeLayout):
-            require_same(self.to_dict(), other.to_dict())
-        else:
-            require_same(self.to_dict(), read_layout(other))
+        path = None if isinstance(other, TreeLayout) else other
+        arrays = (
+            other.to_dict()
+            if isinstance(other, TreeLayout)
+            else read(other, "layout")["arrays"]
+        )
+        changes = changes_of_arrays(arrays, self.to_dict())
+        require_same(Difference.of(changes), LayoutMismatch, "layout", path)
         return self
+
+    def __sub__(self, other: "TreeLayout") -> Difference:
+        """Tell how this layout differs from another, path by path.
+
+        Arrays are the same as in :meth:`expect`. Those of repeated layers
+        that differ alike share a line.
+
+        Raises:
+            ValueError: If two arrays of a layout have the same path.
+
+        Example:
+            >>> import jax
+            >>> from shardbook import layout
+            >>> before = layout({"step": jax.numpy.zeros(())})
+            >>> after = layout({"step": jax.numpy.zeros(3)})
+            >>> after - before
+            grown: step: float32[] -> float32[3], 4 -> 12 bytes (+200%) on a device
+        """  # noqa: E501
+        if not isinstance(other, TreeLayout):
+            return NotImplemented
+        return Difference.of(
+            changes_of_arrays(other.to_dict(), self.to_dict())
+        )
 
     def __repr__(self) -> str:
         return text_of(self)

@@ -95,9 +95,14 @@ class LeafLayout:
     def to_dict(self) -> dict[str, Any]:
         """Describe the array as JSON, however its spec is written.
 
-        It has the array's type and spec, and the sizes of the mesh axes.
+        It has the array's type and spec, the sizes of the mesh axes, and
+        the bytes on each device that holds a part.
         """
-        about: dict[str, Any] = {"type": self.type, "spec": self.spec}
+        about: dict[str, Any] = {
+            "type": self.type,
+            "spec": self.spec,
+            "bytes": self.bytes_per_device,
+        }
         if isinstance(self.sharding, NamedSharding):
             axes = axes_of(self)
             while axes and not axes[-1]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
+from os import PathLike
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding
 
-from shardbook.tools.arguments import count_arguments
+from shardbook.tools.arguments import Argument, arguments_of, paths_of
 from shardbook.tools.budgets import (
     BudgetExceeded,
     Need,
@@ -23,6 +24,7 @@ from shardbook.tools.communication import (
     Collective,
     communication,
 )
+from shardbook.tools.difference import Difference
 from shardbook.tools.flops import Flops, flops_of
 from shardbook.tools.hlo import Module
 from shardbook.tools.lowering import (
@@ -37,9 +39,13 @@ from shardbook.tools.memory import Memory, lacks_fusions
 from shardbook.tools.operands import names_of_parameters
 from shardbook.tools.paths import repeated, roll_up
 from shardbook.tools.peak import Peak, peak_of
+from shardbook.tools.program_difference import compare, require_saved
+from shardbook.tools.record import record_of
 from shardbook.tools.rows import bytes_by, rows_of
+from shardbook.tools.saved import save
 from shardbook.tools.shards import device_id, devices_in
 from shardbook.tools.tables import Column, Table, html_of, text_of
+from shardbook.tools.versions import versions_of
 
 # A longer table is rolled up, then summed up but for the largest.
 _SHOWN = 8
@@ -58,20 +64,10 @@ class Program:
         communication: The collectives, each with its mesh axes, its bytes,
             how often it runs, and the line of code that caused it.
         memory: The bytes that XLA assigns to the program on one device.
-        arguments: The bytes on one device of each array that the program
-            uses, without those that are offloaded to the host. The key is
-            the path as :func:`jax.tree_util.keystr` writes it,
-            ``"[0]['kernel']"`` or ``"['x']"``. A type below a byte, such
-            as int4, counts one byte for each element, as in ``nbytes``,
-            but XLA may pack it. None if unknown: the program was passed in
-            lowered or compiled, or its arguments have other paths.
-        host_arguments: The bytes on the host, for one device, of each
-            offloaded array that the program uses, by path. Empty on CPU,
-            where there is only one memory. None if ``arguments`` is None.
-        transfers: The arguments that have to be copied before the program
-            starts, by path, with the bytes that all devices together
-            receive. A device receives its slice unless it already holds
-            exactly this slice. None if unknown.
+        inputs: Each array that the program uses, how it is laid out, and
+            whether it is donated or moved. None if unknown: the program
+            was passed in lowered or compiled, or its arguments have other
+            paths.
         axes: The sizes of the mesh axes, by name. They come from the
             meshes of the arguments, then of the results, then of the
             lowered program, because a :func:`jax.shard_map` may have its
@@ -79,16 +75,18 @@ class Program:
             first mesh decides. Empty if no mesh is known.
         chip: The kind of device that the program is compiled for, as jax
             names it: ``"cpu"``, ``"TPU v5 lite"``. Empty if unknown.
+        versions: The versions of jax, jaxlib, which has XLA in it, and
+            flax, and on a chip what jax says of its compiler. Empty if
+            unknown.
         text: The optimized program, in XLA's HLO.
     """
 
     communication: tuple[Collective, ...]
     memory: Memory
-    arguments: Mapping[str, int] | None
-    host_arguments: Mapping[str, int] | None
-    transfers: Mapping[str, int] | None
+    inputs: tuple[Argument, ...] | None
     axes: Mapping[str, int]
     chip: str
+    versions: Mapping[str, str]
     text: str
     # The paths of the arguments that the program uses, in its order.
     _paths: tuple[str, ...] = ()
@@ -104,9 +102,53 @@ class Program:
                 ``get_compiled_memory_stats()``.
         """
         memory = Memory.of(stats)
-        return cls(
-            communication(text), memory, None, None, None, {}, "", text
-        )
+        return cls(communication(text), memory, None, {}, "", {}, text)
+
+    @cached_property
+    def arguments(self) -> Mapping[str, int] | None:
+        """The bytes on one device of each array that the program uses.
+
+        The key is the path as :func:`jax.tree_util.keystr` writes it,
+        ``"[0]['kernel']"`` or ``"['x']"``. Arrays that are offloaded to
+        the host are not in it. A type below a byte, such as int4, counts
+        one byte for each element, as in ``nbytes``, but XLA may pack it.
+        None if ``inputs`` is None.
+        """
+        return self._bytes(False)
+
+    @cached_property
+    def host_arguments(self) -> Mapping[str, int] | None:
+        """The bytes on the host, for one device, of offloaded arrays.
+
+        They are by path, as in ``arguments``. Empty on CPU, where there is
+        only one memory. None if ``inputs`` is None.
+        """
+        return self._bytes(True)
+
+    def _bytes(self, offloaded: bool) -> Mapping[str, int] | None:
+        if self.inputs is None:
+            return None
+        return {
+            each.wanted.path: each.wanted.bytes_per_device
+            for each in self.inputs
+            if each.offloaded == offloaded
+        }
+
+    @cached_property
+    def transfers(self) -> Mapping[str, int] | None:
+        """The arguments that have to be copied before the program starts.
+
+        They are by path, with the bytes that all devices together receive.
+        A device receives its slice unless it already holds exactly this
+        slice. None if ``inputs`` is None.
+        """
+        if self.inputs is None:
+            return None
+        return {
+            each.wanted.path: each.moved
+            for each in self.inputs
+            if each.moved
+        }
 
     @cached_property
     def _module(self) -> Module:
@@ -228,18 +270,67 @@ class Program:
         """
         return bytes_by(key, self.communication)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write what the program does to a file, for :meth:`expect`.
+
+        The file is JSON with one row a line, to be committed and read in a
+        pull request. It has the collectives by kind, axes, direction,
+        argument, function and line of code, the memory, the layout of each
+        argument and whether it is donated, the transfers, and for which
+        chip, mesh and versions this is.
+
+        Raises:
+            FileExistsError: If the file exists. Delete it first.
+        """
+        save("program", record_of(self), path)
+
+    def __sub__(self, other: "Program") -> Difference:
+        """Tell how this program differs from another, in words.
+
+        Rows of collectives are compared by kind, axes, direction, argument
+        and function. Lines of code match by what is written in them, so
+        code that has only moved makes no difference. If the versions of
+        jax, XLA or flax differ, bytes are compared, but not how often a
+        collective runs.
+
+        Example:
+            >>> import jax
+            >>> from jax.sharding import NamedSharding, PartitionSpec as P
+            >>> from shardbook import program
+            >>> auto = jax.sharding.AxisType.Auto
+            >>> mesh = jax.make_mesh((8,), ("data",), (auto,))
+            >>> x = jax.ShapeDtypeStruct((8, 64), "float32")
+            >>> rows = NamedSharding(mesh, P("data"))
+            >>> before = program(jax.numpy.mean, x.update(sharding=rows))
+            >>> whole = NamedSharding(mesh, P())
+            >>> after = program(jax.numpy.mean, x.update(sharding=whole))
+            >>> print((after - before).changes[0])
+            grown: [0]: P('data') -> P(), 256 -> 2,048 bytes (+700%) on a device
+        """  # noqa: E501
+        if not isinstance(other, Program):
+            return NotImplemented
+        return compare(record_of(other), record_of(self))
+
     def expect(
         self,
+        path: str | PathLike[str] | None = None,
         *,
+        tolerance: float = 0.02,
         collectives: Mapping[str, int] | None = None,
         sent: Mapping[str | tuple[str, ...], int | str] | None = None,
         memory: int | str | None = None,
         transfers: int | str | None = None,
     ) -> "Program":
-        """Require that the program stays within a budget, in a test.
+        """Require what was saved, or a budget, in a test.
 
-        A size is a number of bytes, or text such as ``"1 MiB"``, with B,
-        KiB, MiB, GiB or TiB. What has no budget is not checked.
+        With a file that :meth:`save` wrote, the program must do the same.
+        Less is a difference as well as more, because a file that is out of
+        date would hide the next regression. The rows are those of
+        ``program - other``.
+
+        Budgets limit what a program may need. A size is a number of
+        bytes, or text such as ``"1 MiB"``, with B, KiB, MiB, GiB or TiB.
+        What has no budget is not checked.
 
         The need of a program depends on data if it has collectives in
         branches, in loops without a known end, or of kind
@@ -251,6 +342,11 @@ class Program:
         branches have the same collectives.
 
         Args:
+            path: A file that :meth:`save` wrote.
+            tolerance: By how much bytes may differ from those in the file,
+                as a part of all bytes that a device sends, or of the
+                memory that the program needs. Counts of collectives,
+                layouts of arguments, and transfers have to be the same.
             collectives: The most collectives of each kind. Kinds that you
                 don't name must not occur.
             sent: The most bytes that a device sends over a mesh axis, or
@@ -264,12 +360,17 @@ class Program:
             This program.
 
         Raises:
+            shardbook.ProgramMismatch: If the program differs from the
+                file, with what is new, gone, grown or shrunk. It is an
+                AssertionError.
+            FileNotFoundError: If there is no such file.
             BudgetExceeded: If the program exceeds a budget. The message
                 has the table, and names undecided budgets too. It is an
                 AssertionError.
-            ValueError: If a kind, an axis or a unit is unknown, or if no
-                budget is exceeded but one is undecided. The message then
-                names the collectives that it depends on.
+            ValueError: If the file is for another chip or mesh, or is not
+                one of :meth:`save`; if a kind, an axis or a unit is
+                unknown; or if no budget is exceeded but one is undecided.
+                The message then names the collectives that it depends on.
 
         Example:
             >>> import jax
@@ -279,6 +380,8 @@ class Program:
             >>> seen.expect(collectives={}, memory="8 KiB").collectives
             {}
         """
+        if path is not None:
+            require_saved(record_of(self), path, tolerance)
         needs: list[tuple[str, Need, int]] = []
         undecided: list[str] = []
         if collectives is not None:
@@ -428,11 +531,11 @@ def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
     )
 
 
-def _chip(compiled: jax.stages.Compiled) -> str:
-    """Name the kind of device that a program is compiled for."""
+def _device(compiled: jax.stages.Compiled) -> Any:
+    """Give a device that a program is compiled for, if it is known."""
     for each in _shardings(compiled):
-        return str(next(iter(each.device_set)).device_kind)
-    return ""
+        return next(iter(each.device_set))
+    return None
 
 
 def _ids(compiled: jax.stages.Compiled) -> Sequence[int]:
@@ -556,26 +659,27 @@ def program(
         lowered = unwrap(stage)
     if lowered is not None:
         compiled = compile_lowered(lowered)
-    given = None
+    inputs = None
     if lowered is not None and lowered is not function:
-        given = count_arguments((args, kwargs), lowered, compiled)
+        inputs = arguments_of((args, kwargs), lowered, compiled)
+    paths = paths_of(inputs, compiled)
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
+    device = _device(compiled)
     return Program(
         communication=communication(
             text,
             *meshes,
             ids=_ids(compiled),
-            arguments=given.paths if given else (),
+            arguments=paths,
         ),
         memory=Memory.of(compiled.memory_analysis()),
-        arguments=given.sizes if given else None,
-        host_arguments=given.hosted if given else None,
-        transfers=given.moves if given else None,
+        inputs=inputs,
         axes=_sizes(meshes),
-        chip=_chip(compiled),
+        chip=str(device.device_kind) if device else "",
+        versions=versions_of(device),
         text=text,
-        _paths=given.paths if given else (),
+        _paths=paths,
     )
 
 

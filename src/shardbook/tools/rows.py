@@ -103,7 +103,7 @@ def bytes_by(
     return dict(sums.most_common())
 
 
-def _by_argument(each: Collective) -> Iterator[tuple[str, int]]:
+def sent_by_argument(each: Collective) -> Iterator[tuple[str, int]]:
     """Give each array its part of what is sent, which add up exactly."""
     before = size = 0
     for path, array in zip(each.arguments, each.arrays, strict=True):
@@ -114,7 +114,7 @@ def _by_argument(each: Collective) -> Iterator[tuple[str, int]]:
 
 
 _KEYS: Mapping[str, Callable[[Collective], Iterable[tuple[str, int]]]] = {
-    "argument": _by_argument,
+    "argument": sent_by_argument,
     "line": lambda each: [(each.source, each.sent)],
     "frame": lambda each: [(at, each.sent) for at in each.frames or [""]],
     "axis": lambda each: [(" and ".join(each.axes), each.sent)],

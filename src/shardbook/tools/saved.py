@@ -1,89 +1,157 @@
-"""Compare a layout with another, or with one that was saved."""
+"""Files of layouts and programs, which tests compare with."""
 
 import json
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-# The arrays of a layout by their paths, in terms of JSON.
-Arrays = Mapping[str, Mapping[str, Any]]
-# How many differences an error lists.
-SHOWN = 20
+# What is saved, in terms of JSON.
+Content = Mapping[str, Any]
+FORMAT = 1
+# How each is made, for messages that say how to write a file again.
+_CALLS = {"layout": "layout(model)", "program": "program(step, ...)"}
 
 
-class LayoutMismatch(AssertionError):  # noqa: N818
-    """A layout differs from the one that ``expect`` was given."""
+def how_to_write(kind: str, path: str | PathLike[str]) -> str:
+    """Give the call that writes a file."""
+    return f"{_CALLS[kind]}.save({str(path)!r})"
 
 
-def read_layout(path: str | PathLike[str]) -> Arrays:
-    """Read a file that ``save`` has written.
+def save(kind: str, content: Content, path: str | PathLike[str]) -> None:
+    """Write a file of a kind, ``"layout"`` or ``"program"``.
 
     Raises:
-        FileNotFoundError: If there is none.
-        ValueError: If it has something else in it.
+        FileExistsError: If the file exists.
     """
-    again = (
-        f"delete it and write it again: layout(model).save({str(path)!r})"
-    )
+    head = {"shardbook": kind, "format": FORMAT}
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(_text({**head, **_with_one_mesh(content)}))
+    except FileExistsError as error:
+        error.add_note(f"Delete it first, if the {kind} should change.")
+        raise
+
+
+def read(path: str | PathLike[str], kind: str = "") -> Content:
+    """Read a file that ``save`` wrote.
+
+    Args:
+        path: The file.
+        kind: What has to be in it: ``"layout"`` or ``"program"``. Either,
+            if this is empty.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is of another kind or of a newer format, or if
+            ``save`` did not write it.
+    """
+    how = how_to_write(kind, path) if kind else ""
+    again = f"; delete it and write it again: {how}" if kind else ""
+    what = f"saved {kind}" if kind else "saved layout or program"
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except FileNotFoundError as error:
-        error.add_note(f"To write it: layout(model).save({str(path)!r})")
+        if kind:
+            error.add_note(f"To write it: {how}")
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path} is not a saved layout ({error}); {again}"
+            f"{path} is not a {what} ({error}){again}"
         ) from None
-    if not isinstance(found, dict) or not all(
-        isinstance(about, dict)
-        and "type" in about
-        and isinstance(about.get("spec"), list if "mesh" in about else str)
-        for about in found.values()
-    ):
-        raise ValueError(f"{path} is not a saved layout; {again}")
-    return found
+    head = found if isinstance(found, dict) else {}
+    its_kind, number = head.get("shardbook"), head.get("format")
+    if its_kind and isinstance(number, int) and number > FORMAT:
+        raise ValueError(
+            f"{path} has format {number}, from a newer shardbook; this one "
+            f"reads format {FORMAT}. Install the newer one, or delete the "
+            "file and write it again"
+        )
+    if kind and its_kind in _CALLS and its_kind != kind:
+        raise ValueError(
+            f"{path} is a saved {its_kind}, expected a saved {kind}. To "
+            f"compare with it: {_CALLS[its_kind]}.expect({str(path)!r})"
+        )
+    if its_kind not in _CALLS or not _is_whole(found):
+        raise ValueError(f"{path} is not a {what}{again}")
+    return {**found, "arrays": _each_with_mesh(found)}
 
 
-def require_same(found: Arrays, wanted: Arrays) -> None:
-    """Require that two layouts are the same.
-
-    Raises:
-        LayoutMismatch: If they differ, with the paths that do.
-    """
-    lines = []
-    for path in sorted(found.keys() | wanted.keys()):
-        one, other = found.get(path), wanted.get(path)
-        if one == other:
-            continue
-        lines.append(f"{path}:")
-        lines.append(f"  got      {_describe(one)}")
-        lines.append(f"  expected {_describe(other)}")
-    if lines:
-        count = len(lines) // 3
-        if count > SHOWN:
-            lines[3 * SHOWN :] = [f"... and {count - SHOWN} more"]
-        noun = "array differs" if count == 1 else "arrays differ"
-        raise LayoutMismatch("\n".join([f"{count} {noun}", *lines]))
+def _each_with_mesh(content: Content) -> Content | None:
+    """Give the arrays, each with its mesh."""
+    if content["arrays"] is None:
+        return None
+    mesh = {"mesh": content["mesh"]}
+    return {
+        path: {**mesh, **about}
+        if isinstance(about["spec"], list)
+        else about
+        for path, about in content["arrays"].items()
+    }
 
 
-def _describe(about: Mapping[str, Any] | None) -> str:
-    """Write how an array is laid out, in one line."""
-    if about is None:
-        return "no such array"
-    spec = about["spec"]
-    if isinstance(spec, str):
-        return f"{about['type']} {spec}"
-    entries = ", ".join(_entry(names) for names in spec)
-    sizes = ", ".join(f"{k}={v}" for k, v in about["mesh"].items())
-    rest = f" in {about['memory']}" if "memory" in about else ""
-    if "unreduced" in about:
-        rest += f", not reduced over {' and '.join(about['unreduced'])}"
-    return f"{about['type']} P({entries}) on a mesh of {sizes}{rest}"
+def _with_one_mesh(content: Content) -> Content:
+    """Note a mesh once, and at an array only where it is another."""
+    mesh, unknown = content["mesh"], content["arrays"] is None
+    arrays = {
+        path: {
+            name: value
+            for name, value in about.items()
+            if (name, value) != ("mesh", mesh)
+        }
+        for path, about in (content["arrays"] or {}).items()
+    }
+    return {**content, "arrays": None if unknown else arrays}
 
 
-def _entry(names: list[str]) -> str:
-    """Write an entry of a spec."""
-    if len(names) > 1:
-        return repr(tuple(names))
-    return repr(names[0]) if names else "None"
+def _is_whole(content: Content) -> bool:
+    """Tell whether a file has all that is read from it."""
+    try:
+        arrays, mesh = content["arrays"], content["mesh"]
+        rows = [*(arrays or {}).values()]
+        right = isinstance(mesh, dict) and all(
+            isinstance(row["type"], str)
+            and isinstance(row["spec"], list | str)
+            and isinstance(row["bytes"], int)
+            for row in rows
+        )
+        if content["shardbook"] == "layout":
+            return right and arrays is not None
+        counts = [*content["memory"].values()]
+        moved = content["transfers"] or {}
+        counts += [each["bytes"] for each in moved.values()]
+        for each in content["collectives"]:
+            counts += [each["times"], each["sent"]]
+            right &= isinstance(each["kind"] + each["over"], str)
+        return (
+            right
+            and all(isinstance(count, int) for count in counts)
+            and isinstance(content["chip"], str)
+            and isinstance(content["versions"], dict)
+        )
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _text(content: Content) -> str:
+    """Write JSON with one row a line, for the diff of a pull request."""
+    parts = []
+    for name, value in content.items():
+        key = json.dumps(name)
+        match value:
+            case dict():
+                rows = [f"{_line(k)}: {_line(v)}" for k, v in value.items()]
+                around = "{}"
+            case list():
+                rows, around = [*map(_line, value)], "[]"
+            case _:
+                parts.append(f" {key}: {_line(value)}")
+                continue
+        inside = ",".join(f"\n  {row}" for row in rows)
+        end = "\n " if rows else ""
+        parts.append(f" {key}: {around[0]}{inside}{end}{around[1]}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value)

@@ -1,0 +1,334 @@
+"""Compare two programs, as they are saved."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any
+
+from shardbook.tools.difference import (
+    Change,
+    Difference,
+    ProgramMismatch,
+    changes_of_arrays,
+    direction,
+    require_same,
+    sized,
+    sizes_of,
+    spec_of,
+)
+from shardbook.tools.paths import repeated, roll_up
+from shardbook.tools.saved import how_to_write, read
+
+Record = Mapping[str, Any]
+Row = Mapping[str, Any]
+# The argument of a call that an array is part of.
+_ARGUMENT = re.compile(r"^\[.*?\]")
+# A row may have moved to another line, or its function may be renamed.
+_SAME = ("kind", "over", "direction", "argument", "depends on data")
+_BY_FUNCTION = (*_SAME, "function")
+_BY_LINE = (*_SAME, "line")
+# What another version of XLA leaves, however it divides the work.
+_BY_AXES = ("kind", "over")
+# How many lines a change names.
+_LINES = 2
+
+
+def compare(
+    before: Record, after: Record, tolerance: float = 0.0
+) -> Difference:
+    """Tell how a program differs from another.
+
+    Args:
+        before: The record of a program.
+        after: The record of the other.
+        tolerance: By how much bytes may differ, as a part of all bytes
+            that a device sends, or of the memory that it needs.
+    """
+    notes = []
+    same_versions = before["versions"] == after["versions"]
+    if not same_versions:
+        notes.append(
+            f"Compiled by other versions: {_versions(before, after)}. So "
+            "bytes are compared, but not how often collectives run."
+        )
+    changes = [*_of_machine(before, after)]
+    if before["arrays"] is None or after["arrays"] is None:
+        notes.append(
+            "Arguments and transfers are not compared: they are unknown of "
+            "a program that was passed in lowered or compiled."
+        )
+    else:
+        changes += changes_of_arrays(before["arrays"], after["arrays"])
+        changes += _of_transfers(before, after)
+        changes += _of_donation(before, after)
+    changes += _of_collectives(before, after, tolerance, same_versions)
+    changes += _of_memory(before, after, tolerance)
+    return Difference.of(changes, notes)
+
+
+def require_saved(
+    record: Record, path: str | PathLike[str], tolerance: float
+) -> None:
+    """Require that a program does what a file says.
+
+    Raises:
+        ProgramMismatch: If it does something else.
+        ValueError: If the file is for another chip or mesh, or is not one.
+        FileNotFoundError: If there is none.
+    """
+    saved = read(path, "program")
+    there, here = machine_of(saved), machine_of(record)
+    if there != here:
+        raise ValueError(
+            f"{path} is of a program for {there}, but this program is for "
+            f"{here}. Compile for the same chip and mesh, or save another "
+            f"file for this one: {how_to_write('program', 'other.json')}"
+        )
+    difference = compare(saved, record, tolerance)
+    require_same(difference, ProgramMismatch, "program", path)
+
+
+def machine_of(record: Record) -> str:
+    """Name the chip and the mesh that a program is for."""
+    mesh = sizes_of(record["mesh"])
+    return f"{record['chip'] or 'an unknown chip'}, {mesh or 'no mesh'}"
+
+
+def _of_machine(before: Record, after: Record) -> Iterator[Change]:
+    """Compare what two programs are for."""
+    machines = machine_of(before), machine_of(after)
+    if machines[0] != machines[1]:
+        words = f"the machine: {machines[0]} -> {machines[1]}"
+        yield Change("changed", "machine", words)
+
+
+def _versions(before: Record, after: Record) -> str:
+    """Name the versions that differ."""
+    old, new = before["versions"], after["versions"]
+    return ", ".join(
+        f"{name} {old.get(name, 'unknown')} -> {new.get(name, 'unknown')}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    )
+
+
+# --- Transfers ---
+
+
+def _of_transfers(before: Record, after: Record) -> Iterator[Change]:
+    """Compare what has to be copied before a program starts."""
+    old, new = before["transfers"], after["transfers"]
+
+    def about(path: str) -> tuple[str, ...]:
+        was = before["arrays"].get(path)
+        wish = spec_of(was) if was and path not in old else ""
+        return repr(old.get(path)), repr(new.get(path)), wish
+
+    paths = [
+        path for path in {**old, **new} if old.get(path) != new.get(path)
+    ]
+    for name, same in roll_up(paths, str, about):
+        *_, wish = about(same[0])
+        one, other = old.get(same[0]), new.get(same[0])
+        sizes = [each["bytes"] if each else 0 for each in (one, other)]
+        more = sizes[1] - sizes[0]
+        words = f"transfer of {repeated(name, len(same))}"
+        words += f", {_given(other or one)}, "
+        if one and other:
+            change = direction(more)
+            words += f"{sized(*sizes)} before each call"
+        else:
+            change = "new" if other else "gone"
+            words += f"{max(sizes):,} bytes before each call"
+        if not one:
+            words += ". Place it once instead, with jax.device_put"
+            words += f", by the spec that it had: {wish}" * bool(wish)
+        yield Change(change, "transfer", words, more * len(same))
+
+
+def _given(about: Record) -> str:
+    """Say how an argument was passed in."""
+    given = str(about["given"])
+    return (
+        given if given.startswith("a ") else f"which was given as {given}"
+    )
+
+
+# --- Donation ---
+
+
+def _of_donation(before: Record, after: Record) -> Iterator[Change]:
+    """Compare which arguments give their memory to the results."""
+    old, new = _donated(before), _donated(after)
+    both = before["arrays"].keys() & after["arrays"].keys()
+    lost, more = both & (old - new), both & (new - old)
+    sizes = before["memory"]["donated"], after["memory"]["donated"]
+    for change, paths in (("gone", lost), ("new", more)):
+        if paths:
+            words = f"donation of {_owners(paths, before)}, {sized(*sizes)}"
+            if paths is lost:
+                words += (
+                    " on a device: the results no longer reuse their "
+                    "memory. To donate them, pass donate_argnums to jax.jit"
+                )
+            yield Change(change, "donation", words, sizes[1] - sizes[0])
+    if not lost and old == new and sizes[1] < sizes[0]:
+        words = (
+            f"donation, {sized(*sizes)} on a device: the same arguments "
+            "are donated, but fewer results have the shape, dtype and "
+            "sharding of one"
+        )
+        yield Change("shrunk", "donation", words, sizes[1] - sizes[0])
+
+
+def _donated(record: Record) -> set[str]:
+    return {
+        path
+        for path, about in record["arrays"].items()
+        if about.get("donated")
+    }
+
+
+def _owners(paths: set[str], record: Record) -> str:
+    """Name whole arguments of a call, or else their arrays."""
+    whole: dict[str, list[str]] = {}
+    for path in record["arrays"]:
+        owner = "".join(_ARGUMENT.findall(path))
+        whole.setdefault(owner, []).append(path)
+    names = []
+    for owner, arrays in whole.items():
+        some = [path for path in arrays if path in paths]
+        if some == arrays:
+            names.append(owner)
+        else:
+            names += [
+                repeated(name, len(same))
+                for name, same in roll_up(some, str, lambda _: None)
+            ]
+    return ", ".join(names)
+
+
+# --- Collectives ---
+
+
+def _of_collectives(
+    before: Record, after: Record, tolerance: float, counts: bool
+) -> Iterator[Change]:
+    """Compare collectives, wherever in a file their lines are."""
+    old, new = [*before["collectives"]], [*after["collectives"]]
+    least = tolerance * _sum(old, "sent")
+
+    def alike(some: list[Row], others: list[Row]) -> bool:
+        more = abs(_sum(others, "sent") - _sum(some, "sent"))
+        return more <= least and (
+            not counts or _sum(some, "times") == _sum(others, "times")
+        )
+
+    for names in (_BY_FUNCTION, _BY_LINE, *(() if counts else (_BY_AXES,))):
+        some, others = _grouped(old, names), _grouped(new, names)
+        same = {
+            key
+            for key in some.keys() & others.keys()
+            # A line that is unknown is not the same as another.
+            if (names != _BY_LINE or key[-1])
+            and alike(some[key], others[key])
+        }
+        old = [row for row in old if _key(row, names) not in same]
+        new = [row for row in new if _key(row, names) not in same]
+    some, others = _grouped(old, _BY_FUNCTION), _grouped(new, _BY_FUNCTION)
+    pairs = [
+        (some.get(key, []), others.get(key, []))
+        for key in {**some, **others}
+    ]
+    pairs = [pair for pair in pairs if not alike(*pair)]
+    for pair in pairs:
+        yield _change_of_rows(*pair)
+    totals = [_sum(each["collectives"], "sent") for each in (before, after)]
+    more = totals[1] - totals[0]
+    # Of one row it would say the same again.
+    if abs(more) > least and len(pairs) != 1:
+        words = f"all collectives, {sized(*totals)} sent in a call"
+        yield Change(direction(more), "sent", words, more)
+
+
+def _sum(rows: Iterable[Row], name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
+def _key(row: Row, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(row.get(name, "")) for name in names)
+
+
+def _grouped(
+    rows: Iterable[Row], names: tuple[str, ...]
+) -> dict[tuple[str, ...], list[Row]]:
+    """Group rows that are alike in some things."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_key(row, names), []).append(row)
+    return groups
+
+
+def _change_of_rows(before: list[Row], after: list[Row]) -> Change:
+    """Say how collectives that are alike have changed."""
+    old, new = _sum(before, "sent"), _sum(after, "sent")
+    times = _sum(before, "times"), _sum(after, "times")
+    if not (before and after):
+        change = "gone" if before else "new"
+        words = f"{times[0] or times[1]:,} {_in_words(before or after)}"
+        words += f", {old or new:,} bytes"
+    else:
+        change = direction(new - old)
+        words = _in_words(after, before)
+        if times[0] != times[1]:
+            words += f", {times[0]:,} -> {times[1]:,} times"
+        words += f", {sized(old, new)}"
+    if (after or before)[0].get("depends on data"):
+        words += " at most"
+    return Change(
+        change, "collective", f"{words} sent in a call", new - old
+    )
+
+
+def _in_words(rows: list[Row], others: Iterable[Row] = ()) -> str:
+    """Say what collectives these are, and where they come from."""
+    first = rows[0]
+    what = first.get("argument") or " and ".join(first["arrays"])
+    # What has changed is at the lines that are new, if there are any.
+    known = [_line(row) for row in others]
+    rows = [row for row in rows if _line(row) not in known] or rows
+    function = first.get("function")
+    places = [f"{function}()"] * bool(function)
+    places += dict.fromkeys(row["at"] for row in rows[:_LINES] if row["at"])
+    words = [
+        f"{first['kind']} of {what} over {first['over']}",
+        first.get("direction"),
+        " ".join(places),
+        first.get("line") and f"`{first['line']}`",
+    ]
+    return ", ".join(filter(None, words))
+
+
+def _line(row: Row) -> tuple[Any, ...]:
+    return row.get("line"), row.get("caller")
+
+
+# --- Memory ---
+
+
+def _of_memory(
+    before: Record, after: Record, tolerance: float
+) -> Iterator[Change]:
+    """Compare the memory that two programs need."""
+    old, new = before["memory"], after["memory"]
+    least = tolerance * old["total"]
+    parts = [
+        f"{name} {old[name]:,} -> {new[name]:,}"
+        for name in old.keys() & new.keys() - {"total"}
+        if abs(new[name] - old[name]) > least
+    ]
+    more = new["total"] - old["total"]
+    if parts or abs(more) > least:
+        words = f"memory, {sized(old['total'], new['total'])} on a device"
+        words += f": {', '.join(sorted(parts))}" * bool(parts)
+        yield Change(direction(more), "memory", words, more)

@@ -1,0 +1,449 @@
+"""Programs that are saved and compared, and the words for a difference."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from jax.sharding import NamedSharding, PartitionSpec as P
+from training_step import (
+    MESH,
+    gathering_block,
+    matmul,
+    params_of,
+    state_of,
+    step_of,
+)
+
+from shardbook import Program, ProgramMismatch, layout, program
+from shardbook.tools.compared_files import difference_of_files
+from shardbook.tools.difference import SHOWN, Difference, changes_of_arrays
+from shardbook.tools.program_difference import compare
+from shardbook.tools.record import record_of
+from shardbook.tools.saved import FORMAT, read, save
+
+
+@pytest.fixture(scope="module")
+def unbroken() -> Program:
+    """Give the step without a mistake."""
+    return step_of()
+
+
+@pytest.fixture
+def saved(unbroken: Program, tmp_path: Path) -> Path:
+    """Save the step without a mistake."""
+    path = tmp_path / "step.json"
+    unbroken.save(path)
+    return path
+
+
+def edited(path: Path, edit: Callable[[Any], None]) -> Path:
+    """Change what a file says."""
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+# --- Mistakes ---
+
+SWAPPED = params_of(up=P("model", "data"))
+MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
+    "a spec is swapped": (
+        lambda: step_of(params=SWAPPED),
+        [
+            "changed: [0]['blocks'][1]['up']: P('data', 'model') -> "
+            "P('model', 'data')"
+        ],
+    ),
+    "the optimizer state is replicated": (
+        lambda: step_of(state=state_of(params_of(), P())),
+        [
+            "grown: [1][0].mu['blocks'][*]['down'] ×2: P('model', 'data') "
+            "-> P(), 8,192 -> 65,536 bytes (+700%) on a device each",
+            "new: .* all-gather of f32",
+            "grown: memory, ",
+        ],
+    ),
+    "a weight is gathered": (
+        lambda: step_of(apply=gathering_block),
+        [
+            "new: 2 all-gather of [0]['blocks'][*]['up'] over model",
+            "grown: memory, .* temporaries ",
+        ],
+    ),
+    "the batch is not sharded": (
+        lambda: step_of(
+            batch=jax.ShapeDtypeStruct(
+                (16, 64), "float32", sharding=NamedSharding(MESH, P())
+            )
+        ),
+        ["grown: [2]: P('data') -> P(), 2,048 -> 4,096 bytes (+100%) on a"],
+    ),
+    "nothing is donated": (
+        lambda: step_of(donate=()),
+        [
+            "gone: donation of [0], [1], .* -> 0 bytes (-100%) on a device",
+            "no longer reuse their memory. To donate them, pass donate_",
+            "grown: memory, .*: donated .* -> 0",
+        ],
+    ),
+    "the batch is a NumPy array": (
+        lambda: step_of(batch=np.ones((16, 64), np.float32)),
+        [
+            "new: transfer of [2], a NumPy array, 16,384 bytes before each "
+            "call. Place it once instead, with jax.device_put, by the spec "
+            "that it had: P('data')"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake(mistake: str, saved: Path) -> None:
+    """The message names the array, argument or line to repair."""
+    broken, expected = MISTAKES[mistake]
+    with pytest.raises(ProgramMismatch) as caught:
+        broken().expect(saved)
+    first, *lines, last = str(caught.value).splitlines()
+
+    assert re.fullmatch(rf"\d+ differences? from {saved}:", first)
+    for words in expected:
+        assert any(matches(words, line) for line in lines), (words, lines)
+    assert (
+        f"write it again: program(step, ...).save({str(saved)!r})" in last
+    )
+
+
+def matches(words: str, line: str) -> bool:
+    """Tell whether a line has these words, with gaps written ``.*``."""
+    pattern = ".*".join(map(re.escape, words.split(".*")))
+    return bool(re.search(pattern, line))
+
+
+def test_a_repair_is_a_difference_too(
+    saved: Path, unbroken: Program
+) -> None:
+    """Less than the file says fails, because the file is out of date."""
+    saved.unlink()
+    step_of(apply=gathering_block).save(saved)
+
+    with pytest.raises(ProgramMismatch, match=r"\ngone: 2 all-gather of "):
+        unbroken.expect(saved)
+
+
+# --- What is the same ---
+
+
+def test_the_same_step(
+    saved: Path, unbroken: Program, tmp_path: Path
+) -> None:
+    """A step that is compiled again has the same file."""
+    again = step_of()
+    again.save(tmp_path / "again.json")
+
+    assert again.expect(saved, tolerance=0) is again
+    assert (tmp_path / "again.json").read_text() == saved.read_text()
+    assert not again - unbroken
+    assert repr(again - unbroken) == "No difference."
+    with pytest.raises(FileExistsError):
+        again.save(saved)
+
+
+def test_a_file_has_a_row_a_line(saved: Path) -> None:
+    """A row that changes is one line of a pull request."""
+    lines = [line.strip(" ,") for line in saved.read_text().splitlines()]
+    rows = json.loads(saved.read_text())
+
+    assert {"jax": jax.__version__}.items() <= rows["versions"].items()
+    assert rows["mesh"] == {"data": 2, "model": 4}
+    assert rows["chip"] == "cpu"
+    assert rows["collectives"]
+    assert all(json.dumps(row) in lines for row in rows["collectives"])
+    for path, about in rows["arrays"].items():
+        assert f"{json.dumps(path)}: {json.dumps(about)}" in lines
+
+
+CODE = """
+import jax
+
+def helper(x):
+    return jax.numpy.sum(x)
+
+def step(x):
+    return {call}
+"""
+
+
+def compiled(folder: Path, code: str) -> Program:
+    """Compile the step of a file, as it is now."""
+    path = folder / "moved.py"
+    path.write_text(code)
+    names: dict[str, Any] = {}
+    exec(compile(code, path, "exec"), names)
+    x = jax.ShapeDtypeStruct(
+        (8, 16), "float32", sharding=NamedSharding(MESH, P("model"))
+    )
+    found = program(names["step"], x)
+    # The lines are read from the file, which is the same for all.
+    record = record_of(found)
+    assert record["collectives"][0]["line"]
+    return found
+
+
+def test_lines_match_by_what_is_written(tmp_path: Path) -> None:
+    """Code that moves, or a function's new name, makes no difference."""
+    code = CODE.format(call="helper(x)")
+    first = record_of(compiled(tmp_path, code))
+    moved = record_of(compiled(tmp_path, f"# one more line\n{code}"))
+    renamed = code.replace("helper", "assistant")
+    other = record_of(compiled(tmp_path, renamed))
+    squared = code.replace("sum(x)", "sum(x * x)")
+    squared = squared.replace("helper", "assistant")
+    written = record_of(compiled(tmp_path, squared))
+
+    assert first["collectives"][0]["at"] != moved["collectives"][0]["at"]
+    assert not compare(first, moved)
+    assert first["collectives"][0]["function"] == "helper"
+    assert other["collectives"][0]["function"] == "assistant"
+    assert not compare(first, other)
+    assert "`return jax.numpy.sum(x * x)`" in str(compare(first, written))
+
+
+# --- Other versions and machines ---
+
+
+def other_version(content: Any) -> None:
+    """Make it a file of another jax, whose XLA combined all in one."""
+    content["versions"]["jax"] = "0.9.0"
+    for row in content["collectives"]:
+        row["times"] *= 2
+
+
+def test_another_version(saved: Path, unbroken: Program) -> None:
+    """Under another version bytes are compared, not counts."""
+    edited(saved, other_version)
+    assert unbroken.expect(saved) is unbroken
+    with pytest.raises(ProgramMismatch) as caught:
+        step_of(apply=gathering_block).expect(saved)
+
+    now = jax.__version__
+    assert f"by other versions: jax 0.9.0 -> {now}. So" in str(caught.value)
+    assert "not how often collectives run" in str(caught.value)
+
+
+def test_counts_are_compared_under_the_same_versions(
+    saved: Path, unbroken: Program
+) -> None:
+    """More collectives of the same bytes are a difference."""
+
+    def more(content: Any) -> None:
+        content["collectives"][0]["times"] += 1
+
+    with pytest.raises(ProgramMismatch, match=r"changed: .* times, "):
+        unbroken.expect(edited(saved, more))
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.99, 1.1, 0.9])
+@pytest.mark.parametrize("what", ["sent", "temporaries"])
+def test_tolerance(
+    saved: Path, unbroken: Program, factor: float, what: str
+) -> None:
+    """Bytes may differ by a part of the whole, in either direction."""
+
+    def scale(content: Any) -> None:
+        if what == "sent":
+            for row in content["collectives"]:
+                row["sent"] = round(row["sent"] * factor)
+        else:
+            memory = content["memory"]
+            by = round(memory["total"] * (factor - 1))
+            memory["total"] += by
+            memory["temporaries"] += by
+
+    edited(saved, scale)
+    if abs(factor - 1) < 0.02:
+        assert unbroken.expect(saved)
+    else:
+        words = "shrunk" if factor > 1 else "grown"
+        with pytest.raises(ProgramMismatch, match=f"\n{words}: "):
+            unbroken.expect(saved)
+        assert unbroken.expect(saved, tolerance=0.2)
+
+
+@pytest.mark.parametrize(
+    ("edit", "was"),
+    [
+        ({"mesh": {"data": 4, "model": 2}}, "cpu, data=4, model=2"),
+        ({"chip": "TPU v5 lite"}, "TPU v5 lite, data=2, model=4"),
+    ],
+)
+def test_another_machine(
+    saved: Path, unbroken: Program, edit: Any, was: str
+) -> None:
+    """A file for another mesh or chip is an error that says both."""
+    edited(saved, lambda content: content.update(edit))
+
+    both = f"for {was}, but this program is for cpu, data=2, model=4"
+    with pytest.raises(ValueError, match=both):
+        unbroken.expect(saved)
+    first = compare(read(saved), record_of(unbroken)).changes[0]
+    assert str(first).startswith(f"changed: the machine: {was} -> cpu")
+
+
+# --- Files ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1]", "{}", "null", '{"shardbook": "program"}'),
+        '{"shardbook": "program", "format": 1, "mesh": {}, "arrays": 3}',
+    ],
+)
+def test_a_broken_file(
+    tmp_path: Path, unbroken: Program, text: str
+) -> None:
+    """What save() did not write is an error that says how to write it."""
+    path = tmp_path / "step.json"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=r"not a saved program.*again: p"):
+        unbroken.expect(path)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "name", ["memory", "collectives", "arrays", "transfers", "versions"]
+)
+def test_a_file_that_lacks_a_part(
+    saved: Path, unbroken: Program, name: str
+) -> None:
+    """A file that was cut is an error, never a pass."""
+    edited(saved, lambda content: content.pop(name))
+
+    with pytest.raises(ValueError, match="is not a saved program"):
+        unbroken.expect(saved)
+
+
+def test_a_file_that_is_missing_or_of_something_else(
+    saved: Path, unbroken: Program, tmp_path: Path
+) -> None:
+    """The message says what to call instead."""
+    of_layout = tmp_path / "layout.json"
+    layout(params_of()).save(of_layout)
+
+    with pytest.raises(FileNotFoundError) as caught:
+        unbroken.expect(tmp_path / "none.json")
+    assert "program(step, ...).save(" in caught.value.__notes__[0]
+    with pytest.raises(ValueError, match=r"is a saved layout, expected"):
+        unbroken.expect(of_layout)
+    with pytest.raises(ValueError, match=r"is a saved program, expected"):
+        layout(params_of()).expect(saved)
+    edited(saved, lambda content: content.update(format=FORMAT + 1))
+    with pytest.raises(ValueError, match=r"format 2, from a newer shardbo"):
+        unbroken.expect(saved)
+
+
+NAMES = st.text(max_size=8)
+SPECS = st.lists(st.lists(st.sampled_from(["data", "model"])), max_size=3)
+MESHES = st.dictionaries(NAMES, st.integers(1, 8), max_size=3)
+ARRAYS = st.dictionaries(
+    NAMES,
+    st.one_of(
+        st.fixed_dictionaries(
+            {"type": NAMES, "spec": SPECS, "bytes": st.integers(0)}
+            | {"mesh": MESHES}
+        ),
+        st.fixed_dictionaries(
+            {"type": NAMES, "spec": NAMES, "bytes": st.integers(0)}
+        ),
+    ),
+)
+
+
+@given(mesh=MESHES, arrays=ARRAYS)
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, mesh: Any, arrays: Any
+) -> None:
+    """Reading gives what was saved, whatever the names are."""
+    path = tmp_path_factory.mktemp("saved") / "layout.json"
+    save("layout", {"mesh": mesh, "arrays": arrays}, path)
+
+    assert read(path, "layout")["arrays"] == arrays
+    assert not difference_of_files(path, path)
+
+
+@given(before=ARRAYS, after=ARRAYS)
+def test_a_difference_and_its_reverse(before: Any, after: Any) -> None:
+    """What is new in one direction is gone in the other."""
+    there = changes_of_arrays(before, after)
+    back = changes_of_arrays(after, before)
+
+    assert sum(x.bytes for x in there) == -sum(x.bytes for x in back)
+    turned = {"new": "gone", "gone": "new", "grown": "shrunk"}
+    turned |= {"shrunk": "grown", "changed": "changed"}
+    names = sorted(turned[x.change] for x in there)
+    assert names == sorted(x.change for x in back)
+
+
+# --- Words ---
+
+
+def test_a_combined_collective_counts_for_each_argument() -> None:
+    """The bytes of a collective are divided over what it moves."""
+    seen = step_of()
+    rows = record_of(seen)["collectives"]
+
+    assert sum(row["sent"] for row in rows) == seen.sent()
+    gathers = {
+        row.get("argument") for row in rows if "gather" in row["kind"]
+    }
+    assert gathers == {"[0]['blocks'][*]['down']", "[0]['blocks'][*]['up']"}
+
+
+def test_a_helper_is_told_with_its_caller() -> None:
+    """A row has the line of a helper, and the line that called it."""
+    rows = record_of(step_of())["collectives"]
+    callers = {row["caller"] for row in rows if row.get("line")}
+
+    assert 'hidden = jax.nn.gelu(matmul(x, weights["up"]))' in callers
+    assert {row["function"] for row in rows if row.get("line")} == {
+        matmul.__name__
+    }
+
+
+def test_a_program_without_arguments(unbroken: Program) -> None:
+    """What a program doesn't know is said, and not compared."""
+    text = "Arguments and transfers are not compared"
+    known = program(jnp.sin, jnp.ones(8))
+    lowered = program(jax.jit(jnp.sin).lower(jnp.ones(8)))
+
+    assert not lowered - known
+    assert text in repr(lowered - known)
+    assert text not in repr(known - known)
+    with pytest.raises(TypeError):
+        known - 3  # type: ignore[operator]
+
+
+def test_a_long_difference_is_cut() -> None:
+    """The costliest changes are shown, and the others counted."""
+    arrays = {
+        f"x{number}y": {"type": "t", "spec": [], "bytes": number}
+        for number in range(SHOWN + 5)
+    }
+    seen = Difference.of(changes_of_arrays({}, arrays))
+    *lines, last = repr(seen).splitlines()
+
+    assert len(lines) == SHOWN
+    assert lines[0].startswith(f"new: x{SHOWN + 4}y, ")
+    assert last == "and 5 more"
+    assert "and 5 more" in seen._repr_html_()
+    assert seen._repr_html_().count("<tr>") == SHOWN + 1
+    assert "No difference." in Difference.of(())._repr_html_()
