@@ -18,6 +18,7 @@ from terminal import Terminal
 from shardbook import book
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
+from shardbook.tools.saved import save
 
 Result = subprocess.CompletedProcess[str]
 Run = Callable[..., Result]
@@ -68,6 +69,7 @@ def test_help(run: Run) -> None:
             "watch",
             "hint",
             "open",
+            "compare",
             "diff",
             "reset",
         ):
@@ -174,16 +176,42 @@ def test_alone_it_says_where_the_reader_is(
 def test_an_attempt_is_compared_with_the_solution(
     run: Run, tmp_path: Path
 ) -> None:
-    """``diff`` shows the lines that differ, and says if none do."""
+    """``compare`` shows the lines that differ, and says if none do."""
     path = solve(tmp_path)
-    same = run("diff", NAME).stdout
+    same = run("compare", NAME).stdout
     path.write_text(f"# mine\n{path.read_text()}")
-    lines = run("diff", NAME).stdout.splitlines()
+    lines = run("compare", NAME).stdout.splitlines()
 
     assert same == f"attempts/{NAME}.py is the solution.\n"
     assert lines[:2] == [f"--- attempts/{NAME}.py", "+++ the solution"]
     assert "-# mine" in lines
-    assert run("diff", OTHER).returncode == 2
+    assert run("compare", OTHER).returncode == 2
+
+
+def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
+    """``diff`` has the exit status of diff, and says what it can't read."""
+    for name, spec in (("a", ["data"]), ("b", [])):
+        arrays = {"w": {"type": "f", "spec": [spec], "bytes": 4}}
+        content = {"mesh": {"data": 2}, "arrays": arrays}
+        save("layout", content, tmp_path / f"{name}.json")
+    (tmp_path / "c.json").write_text("{}")
+    differ = run("diff", "a.json", "b.json")
+    same = run("diff", "a.json", "a.json")
+
+    assert (differ.returncode, same.returncode) == (1, 0)
+    assert differ.stdout == "changed: w: P('data') -> P(None)\n"
+    assert same.stdout == "No difference.\n"
+    for wrong, words in (
+        (("a.json", "c.json"), "c.json is not a saved layout or program"),
+        (("a.json", "none.json"), "none.json: No such file"),
+        (("a.json", "."), "Can't read .: Is a directory"),
+        (("a.json",), "Missing argument"),
+        (("a.json", "b.json", "--tolerance", "-1"), "Invalid value"),
+    ):
+        result = run("diff", *wrong)
+
+        assert result.returncode == 2
+        assert words in result.stderr
 
 
 def test_reset_asks_and_keeps_what_was_written(
@@ -250,7 +278,7 @@ def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
 
     assert result.returncode == 0, result.stdout
     assert re.search(r"^  right$", result.stdout, re.M)
-    assert f"\ncompare: shardbook diff {NAME}\nnext: " in result.stdout
+    assert f"\ncompare: shardbook compare {NAME}\nnext: " in result.stdout
     assert f"next: shardbook watch {NAMES[0]}" in result.stdout
     assert f"{NAME}  solved\n" in run("list").stdout
 

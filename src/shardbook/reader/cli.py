@@ -30,10 +30,19 @@ from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 
 app = typer.Typer(
-    help="Attempt the problems of Shardbook, and be graded on 8 devices.",
+    help="Attempt the problems of Shardbook, and be graded on 8 devices. "
+    "Compare saved programs and layouts.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# What a change of a program or layout looks like.
+CHANGES = {
+    "new": "red",
+    "grown": "red",
+    "changed": "yellow",
+    "shrunk": "green",
+    "gone": "green",
+}
 OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
 
@@ -271,7 +280,7 @@ def reset(
     _say(OUTPUT, f"Wrote {path}. What it was is in {backup}.")
 
 
-def _diff(name: str, path: Path) -> Text:
+def _compare(name: str, path: Path) -> Text:
     """Compare an attempt with the solution, line by line."""
     lines = difflib.unified_diff(
         path.read_text("utf-8", "replace").splitlines(),
@@ -288,12 +297,12 @@ def _diff(name: str, path: Path) -> Text:
 
 
 @app.command()
-def diff(
+def compare(
     given: Annotated[list[str], _file(help="A problem and its file.")],
 ) -> None:
     """Compare attempts with the solutions, line by line."""
     for name, path in _attempts(given):
-        _say(OUTPUT, _diff(name, path))
+        _say(OUTPUT, _compare(name, path))
 
 
 @app.command()
@@ -426,7 +435,7 @@ def check(
                 ((name, path),) = attempts
                 usual = path == attempt_files.path_of(name)
                 words = name if usual else f"{name} {path}"
-                _say(OUTPUT, f"compare: shardbook diff {words}")
+                _say(OUTPUT, f"compare: shardbook compare {words}")
             _say(OUTPUT, _next())
     raise typer.Exit(0 if right == len(found) else 1)
 
@@ -447,13 +456,47 @@ def watch(
         paths = [*map(attempt_files.path_of, names)]
         path = next(filter(os.path.lexists, paths), paths[0])
     keys = {
-        "d": _diff,
+        "d": _compare,
         "h": lambda name, _: _hint(name),
         "l": lambda *_: _listing(),
     }
     job = partial(_job, Limits(seconds, megabytes))
     with _sandbox() as sandbox:
         Watch(OUTPUT, path, sandbox, job, _note, keys).run()
+
+
+@app.command()
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="A.json")],
+    after: Annotated[Path, typer.Argument(metavar="B.json")],
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0, help="By how much bytes may differ: 0.02 is 2 percent."
+        ),
+    ] = 0,
+) -> None:
+    """Say what is new in B.json, gone, grown or shrunk since A.json.
+
+    Both are programs, or both are layouts, that the method save wrote. The
+    exit status is 0 if they are the same, 1 if they differ, 2 if they
+    can't be compared.
+    """
+    from shardbook.tools.compared_files import difference_of_files
+
+    try:
+        found = difference_of_files(before, after, tolerance)
+    except OSError as error:
+        raise _fail(
+            f"Can't read {error.filename}: {error.strerror}"
+        ) from None
+    except ValueError as error:
+        raise _fail(str(error)) from None
+    for line in found.lines():
+        change, colon, words = line.partition(": ")
+        style = CHANGES.get(change, "")
+        _say(OUTPUT, Text.assemble((change, style), colon, visible(words)))
+    raise typer.Exit(1 if found else 0)
 
 
 def main() -> None:
