@@ -1,6 +1,7 @@
 """The examples in the docstrings of public functions, and in the README."""
 
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -53,8 +54,14 @@ PYTHON, TEXT = (
 
 def said(command: Sequence[str | Path], folder: Path) -> str:
     """Run a command in a folder; return what it prints."""
+    # What pytest imports may set the width of a terminal.
+    environment = {**os.environ, "COLUMNS": "76"}
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     ).stdout
 
 
