@@ -124,4 +124,4 @@ def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
     )
 
     assert str(tmp_path / "venv") in shown
-    assert "<strong>right</strong>" in shown
+    assert ">  right</span>" in shown

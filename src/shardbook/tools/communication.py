@@ -4,12 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from shardbook.tools.groups import Groups, axes_along, groups_of, listed
 from shardbook.tools.hlo import Instruction, Module, arrays_in, bytes_in
 from shardbook.tools.operands import names_of_parameters, parameter_of
 from shardbook.tools.paths import repeated, roll_up
+from shardbook.tools.places import name_of
 from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
 
@@ -133,7 +133,7 @@ class Collective:
         return self.counted and self.kind != RAGGED
 
     def __repr__(self) -> str:
-        place = Path(self.source).name
+        place = self.source and name_of(self.source)
         size = f"{self.bytes:,} bytes"
         what = in_words(self, self.times, arguments_in_words([self]))
         words = (what, size, place, self.op_name)

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from shardbook.tools.hlo import Instruction, Module
-from shardbook.tools.rows import short
+from shardbook.tools.places import short
 from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
 from shardbook.tools.tables import Column, Table, html_of, text_of

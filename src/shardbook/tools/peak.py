@@ -5,14 +5,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from shardbook.tools.buffers import Buffer, Packing
 from shardbook.tools.hlo import Computation, Instruction, Module
 from shardbook.tools.inplace import number_of
 from shardbook.tools.liveness import Value
 from shardbook.tools.paths import pattern_of
-from shardbook.tools.rows import short
+from shardbook.tools.places import name_of, short
 from shardbook.tools.sources import Sources, direction_of
 from shardbook.tools.tables import Column, Table, html_of, text_of
 
@@ -71,7 +70,7 @@ class PeakArray:
     op_name: str
 
     def __repr__(self) -> str:
-        words = _in_words(self, Path(self.source).name)
+        words = _in_words(self, self.source and name_of(self.source))
         return f"<{words}, {self.bytes:,} bytes>"
 
 

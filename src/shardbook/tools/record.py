@@ -3,11 +3,11 @@
 import linecache
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shardbook.tools.communication import Collective, over
 from shardbook.tools.paths import roll_up
+from shardbook.tools.places import name_of
 from shardbook.tools.rows import sent_by_argument
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _rows(communication: tuple[Collective, ...]) -> list[dict[str, Any]]:
             times[key] += each.times
             sent[key] += part * each.times
             types.setdefault(key, Counter()).update(arrays)
-            places.setdefault(key, " < ".join(Path(x).name for x in frames))
+            places.setdefault(key, " < ".join(map(name_of, frames)))
     return [
         {
             **{

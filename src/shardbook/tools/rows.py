@@ -8,7 +8,6 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from pathlib import Path
 from typing import Any
 
 from shardbook.tools.budgets import require_known
@@ -19,6 +18,7 @@ from shardbook.tools.communication import (
 )
 from shardbook.tools.hlo import bytes_in
 from shardbook.tools.paths import pattern_of
+from shardbook.tools.places import short
 
 UNKNOWN = "unknown"
 
@@ -70,22 +70,6 @@ def _telling(
             depth = max(depth, next(apart, 1))
         shown[stack] = stack[:depth]
     return shown
-
-
-def short(places: Iterable[str]) -> dict[str, str]:
-    """Name files by as few of their folders as tell them apart."""
-    files = {each: Path(each.rpartition(":")[0]) for each in places}
-    names = {}
-    for place, file in files.items():
-        depth = 1
-        while any(
-            other != file and other.parts[-depth:] == file.parts[-depth:]
-            for other in files.values()
-        ):
-            depth += 1
-        line = place.rpartition(":")[2]
-        names[place] = f"{Path(*file.parts[-depth:])}:{line}"
-    return names
 
 
 # --- By a key ---
