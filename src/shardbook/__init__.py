@@ -17,6 +17,10 @@ if sys.version_info < (3, 11):  # noqa: UP036
 if TYPE_CHECKING:
     from shardbook.grading.verdict import Verdict as Verdict
     from shardbook.reader.check import check as check
+    from shardbook.tools.absent import (
+        Machine as Machine,
+        machine as machine,
+    )
     from shardbook.tools.arguments import Argument as Argument
     from shardbook.tools.budgets import BudgetExceeded as BudgetExceeded
     from shardbook.tools.communication import Collective as Collective
@@ -60,6 +64,7 @@ _HOMES = {
     "Flops": "tools.flops",
     "LayoutMismatch": "tools.difference",
     "LeafLayout": "tools.leaf",
+    "Machine": "tools.absent",
     "Memory": "tools.memory",
     "Peak": "tools.peak",
     "PeakArray": "tools.peak",
@@ -72,6 +77,7 @@ _HOMES = {
     "devices_of": "tools.machines",
     "draw": "tools.draw",
     "layout": "tools.layout",
+    "machine": "tools.absent",
     "program": "tools.program",
     "raises": "tools.raises",
 }

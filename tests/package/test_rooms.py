@@ -30,6 +30,8 @@ ROOMS: dict[str, set[str]] = {
         "shardbook.inputs",
         "shardbook.grading",
     },
+    # pytest loads it, and it is for anyone's tests.
+    "shardbook.pytest_plugin": {"shardbook.tools"},
     "shardbook.reader": {
         "shardbook.tools",
         "shardbook.problems",

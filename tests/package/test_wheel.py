@@ -106,6 +106,14 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     attempt.write_text(attempt_files.solution(NAME))
     assert "right" in run("python", "-m", "shardbook", "check", NAME)
 
+    # pytest finds the fixture, and can leave it out.
+    test = tmp_path / "empty" / "test_abs.py"
+    test.write_text("def test_abs(shardbook): shardbook(abs, 1)\n")
+    pytest_of = ("python", "-m", "pytest", "-q", "--shardbook-update")
+    assert "wrote __shardbook__/test_abs/test_abs.json" in run(*pytest_of)
+    refused = run(*pytest_of, "-p", "no:shardbook", status=4)
+    assert "unrecognized arguments: --shardbook-update" in refused
+
     # Where nothing of the checkout is in sight.
     use = tmp_path / "empty" / "use.py"
     use.write_text(Path(__file__).with_name("typed_use.py").read_text())
