@@ -238,7 +238,8 @@ def elsewhere(session: nox.Session) -> None:
     install(session, "elsewhere")
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
-    tests = ("tests/tools/test_devices_of.py", "tests/tools/test_peak.py")
+    tools = ("absent", "devices_of", "peak")
+    tests = [f"tests/tools/test_{name}.py" for name in tools]
     session.run("python", "-m", "pytest", "-q", *tests)
 
 

@@ -20,6 +20,7 @@ from shardbook import (
     Finding,
     LayoutMismatch,
     LeafLayout,
+    Machine,
     Memory,
     Program,
     ProgramMismatch,
@@ -30,6 +31,7 @@ from shardbook import (
     devices_of,
     draw,
     layout,
+    machine,
     program,
     raises,
 )
@@ -44,6 +46,9 @@ def use_tools(step: Callable[..., Any], model: object) -> None:
     use_program(program(step, model))
     assert_type(collectives(step, model), dict[str, int])
     assert_type(devices_of("v5p:8x8x16"), list[jax.Device])
+    there: Machine = machine("h100:8x8", data=8, model=8)
+    assert_type(there.mesh, jax.sharding.Mesh)
+    assert_type(there.place([1]), list[int])
     use_verdict(check(step, seconds=10))
     with raises(ValueError, "not even"):
         step(model)
