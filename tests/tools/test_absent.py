@@ -118,7 +118,7 @@ def test_a_module_stays_a_module(there: Machine) -> None:
 
 def test_the_axes_have_all_devices(there: Machine) -> None:
     """By default one axis does; the type of axes can be chosen."""
-    explicit = machine("v5e:2x4", AxisType.Explicit, data=8)
+    explicit = machine("v5e:2x4", explicit=True, data=8)
 
     assert machine("v5e:2x4").mesh.shape == {"data": 8}
     assert explicit.mesh.axis_types == (AxisType.Explicit,)

@@ -106,9 +106,7 @@ def _each(specs: Any, tree: Any) -> Iterator[P | None]:
     return iter(jax.tree.leaves(full, is_leaf=is_spec))
 
 
-def machine(
-    name: str, /, axis_type: AxisType = AxisType.Auto, **axes: int
-) -> Machine:
+def machine(name: str, /, explicit: bool = False, **axes: int) -> Machine:
     """Give a mesh and abstract arguments of a machine that is not here.
 
     With the compiler of the machine installed, :func:`program` compiles a
@@ -117,7 +115,8 @@ def machine(
     Args:
         name: A TPU slice or a GPU cluster as :func:`devices_of` takes it:
             ``"v5e:2x4"``, or eight hosts of eight GPUs, ``"h100:8x8"``.
-        axis_type: The type of all mesh axes.
+        explicit: Whether the mesh axes are Explicit. By default they are
+            Auto.
         **axes: The size of each mesh axis, which together have to use all
             devices. Without any, ``"data"`` has them all.
 
@@ -155,7 +154,7 @@ def machine(
         jax.make_mesh(
             tuple(axes.values()),
             tuple(axes),
-            (axis_type,) * len(axes),
+            (AxisType.Explicit if explicit else AxisType.Auto,) * len(axes),
             devices=devices,
         )
     )
