@@ -167,6 +167,40 @@ def test_a_loop_of_known_volume(machine: str) -> None:
     assert report.memory.total < report.available
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_weights_that_each_chip_moves(machine: str) -> None:
+    """A collective of stacked weights has the name of these."""
+    mesh = jax.make_mesh(
+        (4,), ("data",), (AxisType.Auto,), devices=devices_of(machine)
+    )
+
+    def struct(*shape: int, spec: P) -> jax.ShapeDtypeStruct:
+        sharding = NamedSharding(mesh, spec)
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
+
+    def loss(ws: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        def layer(
+            x: jax.Array, w: dict[str, jax.Array]
+        ) -> tuple[jax.Array, None]:
+            return jnp.tanh(x @ w["up"]) @ w["down"], None
+
+        return jax.lax.scan(layer, x, ws)[0].sum()
+
+    rows = P(None, "data")
+    ws = {
+        "down": struct(3, 512, 256, spec=rows),
+        "up": struct(3, 256, 512, spec=rows),
+    }
+    x = struct(65536, 256, spec=P("data"))
+    report = program(jax.grad(loss), ws, x)
+    # Some pass the parts of weights around instead of gathering them.
+    moved = {
+        path for each in report.communication for path in each.arguments
+    }
+
+    assert moved - {""} == {"[0]['down']", "[0]['up']"}
+
+
 HOST, DEVICE = jax.memory.Space.Host, jax.memory.Space.Device
 
 
