@@ -45,6 +45,9 @@ class Golden:
         self._item = item
         self._calls = 0
 
+    def __repr__(self) -> str:
+        return "<fixture shardbook>"
+
     @overload
     def __call__(
         self,
