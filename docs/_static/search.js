@@ -125,9 +125,11 @@
     add(out, "h2", { textContent: "Search results" });
     const said = add(out, "p", { className: "search-summary" });
     if (found.length) said.append(`Sections found: ${found.length}. `);
-    if (foreign.length) said.append(`No page has “${foreign.join("”, “")}”. `);
+    const several = foreign.length + words.length > 1;
+    const missing = found.length || several ? foreign : words;
+    if (missing.length) said.append(`No page has “${missing.join("”, “")}”. `);
     else if (!found.length) said.append("No section has all of these words. ");
-    if (!found.length && words.length) {
+    if (!found.length && several && words.length) {
       said.append("Look for ");
       words.forEach((word, number) => {
         if (number) said.append(" or ");

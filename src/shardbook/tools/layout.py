@@ -289,7 +289,11 @@ class TreeLayout(Sequence[LeafLayout]):
         return text_of(self)
 
     def _repr_html_(self) -> str:
-        return html_of(table_of(self), notes=findings_of(self))
+        return html_of(
+            table_of(self),
+            notes=findings_of(self),
+            kind=" shardbook-layout",
+        )
 
 
 @cache
