@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from jax.sharding import NamedSharding, PartitionSpec as P
 from training_step import (
     MESH,
+    block,
     gathering_block,
     matmul,
     params_of,
@@ -23,7 +24,12 @@ from training_step import (
 
 from shardbook import Program, ProgramMismatch, layout, program
 from shardbook.tools.compared_files import difference_of_files
-from shardbook.tools.difference import SHOWN, Difference, changes_of_arrays
+from shardbook.tools.difference import (
+    SHOWN,
+    Change,
+    Difference,
+    changes_of_arrays,
+)
 from shardbook.tools.program_difference import compare
 from shardbook.tools.record import record_of
 from shardbook.tools.saved import FORMAT, read, save
@@ -408,6 +414,31 @@ def test_a_combined_collective_counts_for_each_argument() -> None:
     assert gathers == {"[0]['blocks'][*]['down']", "[0]['blocks'][*]['up']"}
 
 
+def test_a_collective_of_one_layer_names_it(unbroken: Program) -> None:
+    """A row that is not of all layers names those that it is of."""
+    once = iter([block, gathering_block])
+    broken = step_of(apply=lambda x, weights: next(once)(x, weights))
+
+    assert re.search(
+        r"new: 1 all-gather of \[0\]\['blocks'\]\[1\]\['up'\] over model",
+        repr(broken - unbroken),
+    )
+
+
+def test_the_step_is_told_with_a_helper(tmp_path: Path) -> None:
+    """A row has the innermost lines of a deep stack, and the outermost."""
+    lines = ["import jax", "def f0(x):", "    return jax.numpy.sum(x)"]
+    for depth in range(1, 6):
+        lines += [f"def f{depth}(x):", f"    return f{depth - 1}(x)"]
+    code = "\n".join([*lines, "step = f5"])
+    row = record_of(compiled(tmp_path, code))["collectives"][0]
+
+    numbers = re.findall(r"moved\.py:(\d+)|(\.{3})", row["at"])
+    assert [number or sign for number, sign in numbers] == [
+        *("3", "5", "...", "11", "13")
+    ]
+
+
 def test_a_helper_is_told_with_its_caller() -> None:
     """A row has the line of a helper, and the line that called it."""
     rows = record_of(step_of())["collectives"]
@@ -438,12 +469,14 @@ def test_a_long_difference_is_cut() -> None:
         f"x{number}y": {"type": "t", "spec": [], "bytes": number}
         for number in range(SHOWN + 5)
     }
-    seen = Difference.of(changes_of_arrays({}, arrays))
-    *lines, last = repr(seen).splitlines()
+    memory = Change("grown", "memory", "memory, 1 -> 2 bytes", 1)
+    changes = changes_of_arrays({}, arrays)
+    seen = Difference.of([memory, *changes])
+    *lines, before, last = repr(seen).splitlines()
 
-    assert len(lines) == SHOWN
+    assert len(lines) == SHOWN - 1
     assert lines[0].startswith(f"new: x{SHOWN + 4}y, ")
-    assert last == "and 5 more"
-    assert "and 5 more" in seen._repr_html_()
+    assert (before, last) == (str(memory), "and 6 more")
+    assert "and 6 more" in seen._repr_html_()
     assert seen._repr_html_().count("<tr>") == SHOWN + 1
     assert "No difference." in Difference.of(())._repr_html_()

@@ -58,6 +58,8 @@ _ORDER = (
     "sent",
     "memory",
 )
+# What is shown however many changes there are.
+_SUMS = ("sent", "memory")
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,9 +91,17 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
+    def _shown(self, limit: int | None) -> list[Change]:
+        """Give the first changes, and what they add up to."""
+        sums = [each for each in self.changes if each.part in _SUMS]
+        others = [each for each in self.changes if each.part not in _SUMS]
+        if limit is not None:
+            others = others[: limit - len(sums)]
+        return others + sums
+
     def lines(self, limit: int | None = None) -> list[str]:
         """Write each change in a line, and the notes below."""
-        lines = [str(each) for each in self.changes[:limit]]
+        lines = [*map(str, self._shown(limit))]
         if rest := len(self.changes) - len(lines):
             lines.append(f"and {rest} more")
         return [*(lines or ["No difference."]), *self.notes]
@@ -100,7 +110,7 @@ class Difference:
         return "\n".join(self.lines(SHOWN))
 
     def _repr_html_(self) -> str:
-        shown = self.changes[:SHOWN]
+        shown = self._shown(SHOWN)
         # What the table lacks stands below it.
         below = self.lines(SHOWN)[len(shown) :]
         if not shown:

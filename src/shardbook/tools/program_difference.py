@@ -293,20 +293,30 @@ def _change_of_rows(before: list[Row], after: list[Row]) -> Change:
 def _in_words(rows: list[Row], others: Iterable[Row] = ()) -> str:
     """Say what collectives these are, and where they come from."""
     first = rows[0]
-    what = first.get("argument") or " and ".join(first["arrays"])
+    what = _what([*rows, *others])
     # What has changed is at the lines that are new, if there are any.
     known = [_line(row) for row in others]
     rows = [row for row in rows if _line(row) not in known] or rows
     function = first.get("function")
-    places = [f"{function}()"] * bool(function)
-    places += dict.fromkeys(row["at"] for row in rows[:_LINES] if row["at"])
+    lines = dict.fromkeys(row["at"] for row in rows[:_LINES] if row["at"])
+    places = [f"{function}()"] * bool(function) + [" and ".join(lines)]
     words = [
         f"{first['kind']} of {what} over {first['over']}",
         first.get("direction"),
-        " ".join(places),
+        " ".join(filter(None, places)),
         first.get("line") and f"`{first['line']}`",
     ]
     return ", ".join(filter(None, words))
+
+
+def _what(rows: list[Row]) -> str:
+    """Name the arrays that collectives move, each if there are few."""
+    first = rows[0]
+    if all("only" in row for row in rows):
+        return " and ".join(
+            sorted({x for row in rows for x in row["only"]})
+        )
+    return first.get("argument") or " and ".join(first["arrays"])
 
 
 def _line(row: Row) -> tuple[Any, ...]:

@@ -24,9 +24,10 @@ KEYS = (
     "caller",
     "depends on data",
 )
-# How many types of arrays a row names.
-_TYPES = 3
-# How many lines: where a collective comes from, and what called that.
+# How many types of arrays, and how many arguments, a row names.
+_NAMED = 3
+# How many lines: where a collective comes from, and what called that; and
+# as many of the outermost, which are in the step itself.
 _FRAMES = 2
 
 
@@ -46,7 +47,10 @@ def record_of(program: "Program") -> dict[str, Any]:
             "donated": memory.donated,
             "host": memory.host,
         },
-        "collectives": _rows(program.communication),
+        "collectives": _rows(
+            program.communication,
+            [each.wanted.path for each in inputs or ()],
+        ),
         "arrays": None
         if inputs is None
         else {
@@ -66,17 +70,20 @@ def record_of(program: "Program") -> dict[str, Any]:
     }
 
 
-def _rows(communication: tuple[Collective, ...]) -> list[dict[str, Any]]:
+def _rows(
+    communication: tuple[Collective, ...], arguments: list[str]
+) -> list[dict[str, Any]]:
     """Sum up the collectives that are alike and of one line."""
     times: Counter[tuple[Any, ...]] = Counter()
     sent: Counter[tuple[Any, ...]] = Counter()
     types: dict[tuple[Any, ...], Counter[str]] = {}
+    paths: dict[tuple[Any, ...], set[str]] = {}
     places: dict[tuple[Any, ...], str] = {}
-    names = _rolled_up(communication)
+    names = _rolled_up(communication, arguments)
+    alike = Counter(names.values())
     for each in communication:
-        frames = each.frames[:_FRAMES]
-        line, caller, *_ = *map(_line, frames), "", ""
-        for argument, part, arrays in _parts(each, names):
+        line, caller, *_ = *map(_line, each.frames[:_FRAMES]), "", ""
+        for argument, part, those, arrays in _parts(each, names):
             key = (
                 each.kind,
                 over(each),
@@ -90,21 +97,33 @@ def _rows(communication: tuple[Collective, ...]) -> list[dict[str, Any]]:
             times[key] += each.times
             sent[key] += part * each.times
             types.setdefault(key, Counter()).update(arrays)
-            places.setdefault(key, " < ".join(map(name_of, frames)))
-    return [
-        {
-            **{
-                name: value
-                for name, value in zip(KEYS, key, strict=True)
-                if value
-            },
-            "at": places[key],
-            "arrays": [*sorted(types[key])][:_TYPES],
-            "times": times[key],
-            "sent": sent[key],
+            paths.setdefault(key, set()).update(those)
+            places.setdefault(key, _place(each.frames))
+    rows = []
+    for key in sorted(times):
+        row = {
+            name: value
+            for name, value in zip(KEYS, key, strict=True)
+            if value
         }
-        for key in sorted(times)
-    ]
+        # Where it isn't every layer, or every array of a numbered name.
+        some = sorted(paths[key])
+        whole = alike[str(row.get("argument", ""))]
+        if len(some) < whole and len(some) <= _NAMED:
+            row["only"] = some
+        row["at"] = places[key]
+        row["arrays"] = [*sorted(types[key])][:_NAMED]
+        row |= {"times": times[key], "sent": sent[key]}
+        rows.append(row)
+    return rows
+
+
+def _place(frames: tuple[str, ...]) -> str:
+    """Name the innermost lines and the outermost."""
+    names = [*map(name_of, frames)]
+    if len(names) > 2 * _FRAMES:
+        names[_FRAMES:-_FRAMES] = ["..."]
+    return " < ".join(names)
 
 
 def _line(frame: str) -> str:
@@ -115,28 +134,32 @@ def _line(frame: str) -> str:
     return linecache.getline(file, int(number)).strip()
 
 
-def _rolled_up(communication: tuple[Collective, ...]) -> dict[str, str]:
+def _rolled_up(
+    communication: tuple[Collective, ...], arguments: list[str]
+) -> dict[str, str]:
     """Give the names of arguments without the numbers of layers."""
-    arguments = sorted(
-        {x for each in communication for x in each.arguments}
-    )
+    named = {x for each in communication for x in each.arguments}
     return {
         argument: name
-        for name, alike in roll_up(arguments, str, lambda _: None)
+        for name, alike in roll_up(
+            sorted({*arguments, *named}), str, lambda _: None
+        )
         for argument in alike
     }
 
 
 def _parts(
     each: Collective, names: dict[str, str]
-) -> Iterator[tuple[str, int, list[str]]]:
+) -> Iterator[tuple[str, int, list[str], list[str]]]:
     """Take a combined collective apart, into those of its arguments."""
     sent: Counter[str] = Counter()
+    paths: dict[str, list[str]] = {}
     arrays: dict[str, list[str]] = {}
     for (path, size), array in zip(
         sent_by_argument(each), each.arrays, strict=True
     ):
         sent[names[path]] += size
+        paths.setdefault(names[path], []).append(path)
         arrays.setdefault(names[path], []).append(array)
     for name, those in arrays.items():
-        yield name, sent[name], those
+        yield name, sent[name], paths[name], those
