@@ -32,16 +32,27 @@ from jax.sharding import (
     NamedSharding,
     PartitionSpec as P,
 )
+from mutants import try_mistakes
+from small import (
+    SHAPES,
+    Small,
+    configure_maxtext,
+    loss,
+    maxtext_sizes,
+    place,
+    plan_module,
+    small_maxtext,
+    small_tunix,
+    tokens,
+)
 
-from shardbook import Program, layout, program
+from shardbook import Collective, Program, layout, program
 
 NOTE = Path(__file__).parents[2] / "benchmarks" / "models.txt"
 PACKAGES = (
     *("jax", "flax", "google-tunix", "gemma", "kauldron", "maxtext"),
     *("equinox", "dm-haiku"),
 )
-# The devices along the two axes of a mesh, of so many devices.
-SHAPES = {8: (2, 4), 512: (128, 4)}
 
 
 @dataclasses.dataclass
@@ -61,58 +72,24 @@ class Step:
     program: Program
 
 
-def place(arrays: Any, shardings: Any) -> Any:
-    """Give abstract arrays their shardings."""
-    return jax.tree.map(
-        lambda array, sharding: jax.ShapeDtypeStruct(
-            array.shape, array.dtype, sharding=sharding
-        ),
-        arrays,
-        shardings,
-    )
-
-
-def plan_module(build: Callable[[], nnx.Module], mesh: Any) -> Any:
-    """Lay out a Module that names the mesh axes of its arrays."""
-    with nnx.use_eager_sharding(False):
-        arrays = nnx.state(nnx.eval_shape(build))
-    return place(arrays, nnx.get_named_sharding(arrays, mesh))
-
-
-def tokens(mesh: jax.sharding.Mesh, axis: str) -> jax.Array:
-    """Make a batch, sharded over a mesh axis."""
-    numbers = jnp.arange(8 * 16).reshape(8, 16)
-    return jax.device_put(numbers, NamedSharding(mesh, P(axis)))
-
-
-def loss(logits: jax.Array, tokens: jax.Array) -> jax.Array:
-    """Compare with the tokens; which ones makes no difference here."""
-    each = optax.softmax_cross_entropy_with_integer_labels(logits, tokens)
-    return each.mean()
-
-
-def nnx_step(
-    name: str,
-    model: nnx.Module,
-    mesh: jax.sharding.Mesh,
-    logits: Callable[[Any, jax.Array], jax.Array],
-) -> Step:
+def nnx_step(small: Small) -> Step:
     """Compile a training step of a Module, with Adam."""
+    model, mesh = small.model, small.mesh
     tx = optax.adam(1e-3)
 
-    def train_step(model: Any, optimizer: Any, batch: jax.Array) -> Any:
+    def train_step(model: Any, optimizer: Any, batch: Any) -> Any:
         value, gradients = nnx.value_and_grad(
-            lambda model: loss(logits(model, batch), batch)
+            lambda model: loss(small.logits(model, batch), batch)
         )(model)
         optimizer.update(model, gradients)
         return value
 
-    with jax.set_mesh(mesh):
+    with linen.logical_axis_rules(small.rules), jax.set_mesh(mesh):
         # Not under jit: tunix keeps Flax from laying out what it makes.
         optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
         step = nnx.jit(train_step, donate_argnums=(0, 1))
         seen = program(step, model, optimizer, tokens(mesh, "fsdp"))
-    return Step(name, {"model": model, "optimizer": optimizer}, seen)
+    return Step(small.name, {"model": model, "optimizer": optimizer}, seen)
 
 
 # --- Models ---
@@ -137,24 +114,7 @@ def tunix(
                 config, AbstractMesh(SHAPES[devices], axes)
             ),
         )
-    config = dataclasses.replace(
-        getattr(module.ModelConfig, names[0])(),
-        **{"num_layers": 2, "embed_dim": 64, "hidden_dim": 256},
-        **{"num_heads": 8, "num_kv_heads": 4, "head_dim": 16},
-        **{vocabulary: 256},
-    )
-    mesh = jax.make_mesh(SHAPES[8], axes, (AxisType.Auto,) * 2)
-    model = build(config, rngs=nnx.Rngs(0))
-    shardings = jax.tree.map(lambda x: x.sharding, plan(config, mesh))
-    nnx.update(model, jax.device_put(nnx.state(model), shardings))
-
-    def logits(model: Any, batch: jax.Array) -> jax.Array:
-        count, length = batch.shape
-        positions = jnp.broadcast_to(jnp.arange(length), batch.shape)
-        mask = jnp.tril(jnp.ones((count, length, length), bool))
-        return model(batch, positions, None, mask)[0]
-
-    yield nnx_step(f"tunix {family}, 2 layers", model, mesh, logits)
+    yield nnx_step(small_tunix(family, cls, names[0], vocabulary))
 
 
 def gemma() -> Iterator[Model | Step]:
@@ -213,26 +173,12 @@ def gemma() -> Iterator[Model | Step]:
 
 def maxtext() -> Iterator[Model | Step]:
     """Modules of MaxText: logical axes, and layers under a scan."""
-    import maxtext
-    from maxtext.configs import pyconfig
-    from maxtext.utils import maxtext_utils_nnx, model_creation_utils
-
-    base = Path(maxtext.__file__).with_name("configs") / "base.yml"
-
-    def configure(name: str, **other: Any) -> Any:
-        settings = {"model_name": name, "run_name": "models", **other}
-        settings |= {"log_config": False, "enable_checkpointing": False}
-        settings |= {"skip_jax_distributed_system": True}
-        words = (f"{key}={value}" for key, value in settings.items())
-        return pyconfig.initialize(["", str(base), *words])
-
-    def sizes(config: Any, devices: int) -> tuple[int, ...]:
-        along = dict(zip(("fsdp", "tensor"), SHAPES[devices], strict=True))
-        return tuple(along.get(name, 1) for name in config.mesh_axes)
+    from maxtext.utils import model_creation_utils
 
     def plan(name: str, devices: int) -> Any:
-        config = configure(name)
-        mesh = AbstractMesh(sizes(config, devices), tuple(config.mesh_axes))
+        config = configure_maxtext(name)
+        sizes = maxtext_sizes(config, devices)
+        mesh = AbstractMesh(sizes, tuple(config.mesh_axes))
         return nnx.state(
             model_creation_utils.create_nnx_abstract_model(config, mesh)[1]
         )
@@ -242,37 +188,8 @@ def maxtext() -> Iterator[Model | Step]:
             f"maxtext {name}",
             lambda devices, name=name: plan(name, devices),
         )
-    config = configure(
-        "deepseek3-tiny",
-        override_model_config=True,
-        base_num_decoder_layers=5,
-        vocab_size=256,
-        max_target_length=16,
-        attention="dot_product",
-        sparse_matmul=False,
-        megablox=False,
-    )
-    axes = tuple(config.mesh_axes)
-    auto = (AxisType.Auto,) * len(axes)
-    mesh = jax.make_mesh(sizes(config, 8), axes, auto)
-    create, abstract = model_creation_utils.create_nnx_abstract_model(
-        config, mesh
-    )
-    model = maxtext_utils_nnx.create_nnx_sharded_model(
-        abstract, create, mesh
-    )
-
-    def logits(model: Any, batch: jax.Array) -> jax.Array:
-        positions = jnp.broadcast_to(jnp.arange(16), batch.shape)
-        return model(
-            decoder_input_tokens=batch,
-            decoder_positions=positions,
-            decoder_segment_ids=jnp.ones_like(batch),
-            enable_dropout=False,
-        )
-
-    with linen.logical_axis_rules(config.logical_axis_rules):
-        yield nnx_step("maxtext deepseek3, 5 layers", model, mesh, logits)
+    dense = {"sparse_matmul": False, "megablox": False}
+    yield nnx_step(small_maxtext("deepseek3", "deepseek3-tiny", 5, **dense))
 
 
 # --- Steps of other libraries ---
@@ -285,8 +202,16 @@ def staged_step(name: str, held: Any, step: Any, *args: Any) -> Step:
     for stage in (lowered, lowered.compile()):
         again = program(stage)
         assert again.memory == seen.memory
-        assert again.communication == seen.communication
+        assert without_paths(again) == without_paths(seen)
     return Step(name, held, seen)
+
+
+def without_paths(seen: Program) -> list[Collective]:
+    """Give the collectives without paths, which only a call tells."""
+    return [
+        dataclasses.replace(each, arguments=())
+        for each in seen.communication
+    ]
 
 
 def equinox() -> Iterator[Step]:
@@ -525,7 +450,7 @@ def main() -> None:
     """Try them all, and write the note."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
-    rows, steps, said, shown = [], [], [], []
+    rows, steps, said, shown, mistakes = [], [], [], [], []
     agree = True
     for each in models():
         if isinstance(each, Model):
@@ -542,6 +467,11 @@ def main() -> None:
         print(row, *words, sep="\n", file=sys.stderr, flush=True)
         said += words
         agree &= same
+    for found, title, words in try_mistakes():
+        lines = [title if found else f"NOT NAMED: {title}", *words]
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
+        mistakes += lines
+        agree &= found
     with redirect_stdout(io.StringIO()) as note:
         versions = (f"{name} {version(name)}" for name in PACKAGES)
         python = f"Python {platform.python_version()}"
@@ -557,6 +487,7 @@ def main() -> None:
         )
         print(*steps, sep="\n")
         print("", *shown, "--- findings ---", *said, sep="\n")
+        print("\n--- mistakes ---", *mistakes, sep="\n")
     NOTE.write_text(note.getvalue().rstrip() + "\n", "utf-8")
     print(f"See {NOTE}")
     sys.exit(0 if agree else "They disagree")
