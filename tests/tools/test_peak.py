@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
+from flax import linen as nn
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import Program, devices_of, program
@@ -226,6 +227,36 @@ def test_arguments_have_their_paths() -> None:
     assert report.arguments is not None
     assert named >= {"[0]['up']", "[2]"}
     assert named <= set(report.arguments)
+
+
+def test_layers_that_repeat_are_one_row() -> None:
+    """No two rows read the same, though Linen numbers its layers."""
+
+    class Model(nn.Module):
+        @nn.compact
+        def __call__(self, x: jax.Array) -> jax.Array:
+            for at in range(4):
+                x = nn.Dense(256, use_bias=False, name=f"layers_{at}")(x)
+                x = jax.nn.gelu(x)
+            return x
+
+    model, x = Model(), abstract(mesh_of(None), (512, 256), "data")
+    weights = jax.eval_shape(model.init, jax.random.key(0), x)
+    report = program(
+        jax.value_and_grad(lambda w, x: (model.apply(w, x) ** 2).mean()),
+        weights,
+        x,
+    )
+    rows = [repr(each).rpartition(", ")[0] for each in report.peak.arrays]
+    (products,) = [
+        each
+        for each in report.peak.arrays
+        if each.what == "layers_*/dot_general"
+        and each.direction == "forward"
+    ]
+
+    assert len(rows) == len({*rows})
+    assert products.bytes == products.count * 256 * 256 * 4
 
 
 # --- FLOPs ---

@@ -47,7 +47,8 @@ class PeakArray:
             :class:`Program`, if they are one, with ``*`` for the numbers
             of several. Empty if not.
         what: What computes them: the end of ``op_name``, such as
-            ``"log_softmax/exp"``. Empty for an argument.
+            ``"log_softmax/exp"``, with ``*`` for the numbers of several
+            layers. Empty for an argument.
         is_result: Whether the program returns them. Their memory is theirs
             for all of the call, also before they are there.
         direction: The pass of a gradient that computes them, as in
@@ -55,8 +56,8 @@ class PeakArray:
         source: File and line of the code that computes them, outside of
             jax, flax, optax and Python itself. Empty if the program
             does not tell.
-        op_name: The path of transformations and primitives that they come
-            from, as the compiler notes it.
+        op_name: The path of transformations and primitives that the first
+            of them comes from, as the compiler notes it.
     """
 
     array: str
@@ -90,8 +91,10 @@ class Peak:
         arrays: The arrays, those with the most bytes first. Arrays that
             are alike and come from one line are one entry.
         total: The bytes that XLA assigns, which is ``memory.total`` of
-            :class:`Program`. XLA also loses some bytes between arrays that
-            don't fit together, and on TPU takes some megabytes for itself.
+            :class:`Program`. XLA may lose whole arrays between those that
+            don't fit, and on TPU takes some megabytes for itself; the last
+            row says how much. A temporary may be in a result's memory, and
+            is then named instead.
     """
 
     arrays: tuple[PeakArray, ...]
@@ -157,7 +160,8 @@ def peak_of(
     """
     buffers, at = Packing(module, text.partition("\n")[0]).peak()
     entry, sources = module.computations[module.entry], Sources(text)
-    alike: defaultdict[PeakArray, list[str]] = defaultdict(list)
+    alike: defaultdict[tuple[object, ...], list[PeakArray]]
+    alike = defaultdict(list)
     for buffer in buffers:
         value = _held(buffer, at)
         if buffer.parameter is not None:
@@ -168,30 +172,53 @@ def peak_of(
             name, op_name = "", maker.op_name
             what = _what(maker, entry, names)
             source = sources.of(maker.text)
-        alike[
-            PeakArray(
-                array=value.shape.array,
-                count=1,
-                bytes=buffer.bytes,
-                argument=pattern_of(name),
-                what=what,
-                is_result=value.first is buffer.result,
-                direction=direction_of(op_name),
-                source=source,
-                op_name=op_name,
-            )
-        ].append(name)
+        each = PeakArray(
+            array=value.shape.array,
+            count=1,
+            bytes=buffer.bytes,
+            argument=name,
+            what=what,
+            is_result=value.first is buffer.result,
+            direction=direction_of(op_name),
+            source=source,
+            op_name=op_name,
+        )
+        alike[_key(each)].append(each)
     arrays = [
         replace(
-            each,
-            count=len(paths),
-            bytes=each.bytes * len(paths),
-            argument=each.argument if len(paths) > 1 else paths[0],
+            same[0],
+            count=len(same),
+            bytes=sum(each.bytes for each in same),
+            argument=_common({each.argument for each in same}),
+            what=_common({each.what for each in same}),
         )
-        for each, paths in alike.items()
+        for same in alike.values()
     ]
     arrays.sort(key=lambda each: -each.bytes)
     return Peak(tuple(arrays), total)
+
+
+def _key(each: PeakArray) -> tuple[object, ...]:
+    """Give what an array's row says, without the numbers of layers."""
+    names = _without_numbers(each.argument), _without_numbers(each.what)
+    return (
+        each.array,
+        *names,
+        each.is_result,
+        each.direction,
+        each.source,
+    )
+
+
+def _without_numbers(name: str) -> str:
+    """Write the name of an array or a computation for all layers."""
+    return "/".join(map(pattern_of, name.split("/")))
+
+
+def _common(names: set[str]) -> str:
+    """Write names that are the same but for the numbers of layers."""
+    name = names.pop()
+    return _without_numbers(name) if names else name
 
 
 def _held(buffer: Buffer, at: int) -> Value:
