@@ -44,12 +44,15 @@ class Flops:
 
     Matrix products and convolutions are counted, also in fusions and in
     the libraries that XLA calls on GPUs, with two FLOPs for each product
-    of two numbers that is added up. A loop counts each of its turns, and
-    what is rematerialized counts again. What works element by element, such
-    as a softmax or an optimizer's update, is not counted, and XLA may make
-    the product of a matrix and a vector such a loop. FFTs, decompositions
-    and kernels are not counted either. Kernels may be yours, or XLA's,
-    which on TPU may compute a part of attention in one.
+    of two numbers that is added up. A product of complex numbers counts as
+    one, or as the real products that XLA makes of it on TPU. A loop counts
+    each of its turns, and what is rematerialized counts again. What works
+    element by element, such as a softmax or an optimizer's update, is not
+    counted, and XLA may make an outer product, or the product of a matrix
+    and a vector, such a loop. FFTs and decompositions are counted only
+    where XLA makes products of them, as on TPU. Kernels are not counted.
+    They may be yours, or XLA's, which on TPU may compute a part of
+    attention in one.
 
     Attributes:
         lines: The FLOPs of a call on one device, by source and direction
@@ -97,7 +100,7 @@ class Flops:
             rows[_SHOWN:] = [(f"{len(rest)} others", f"{sum(rest):,}")]
         total = "total"
         if not self.bounded:
-            total += " or more, as a loop depends on data"
+            total += ", with one turn of loops that depend on data"
         elif not self.counted:
             total += " at most, as a branch may not be taken"
         rows.append((total, f"{self.total:,}"))
