@@ -74,6 +74,8 @@ WORDS = {
     "EMA": "average_weights.html",
     "LoRA": "state_zero_kernel.html#a-substring-for-a-name",
     "Megatron": "megatron_mlp.html",
+    "golden file": "guides/ci.html",
+    "snapshot": "guides/ci.html",
     # Names of the API.
     "with_partitioning": "partitioned_kernel_shape.html",
     "nnx.update": "split_merge_round_trip.html#on-eight-devices",
