@@ -160,16 +160,26 @@ def in_words(each: Collective, times: int, of: str = "") -> str:
 
 
 def over_axes(each: Collective, of: str = "") -> str:
-    """Say of which kind a collective is, of what, and over what it runs."""
-    what = f"{each.kind} of {of}" if of else each.kind
+    """Say of which kind a collective is, of what, and over what it runs.
+
+    It adds up unless the words say otherwise.
+    """
+    what = each.kind
+    if each.reduction not in ("", "add"):
+        what += f" ({each.reduction})"
+    if of:
+        what += f" of {of}"
     return f"{what} over {over(each)}"
 
 
-def arguments_in_words(several: Iterable[Collective]) -> str:
+def arguments_in_words(
+    several: Iterable[Collective], every: bool = False
+) -> str:
     """Name the arguments that collectives move, the largest first.
 
     Those whose paths differ only in numbers are taken together. If no
-    argument is known, the result is empty.
+    argument is known, the result is empty. Many are counted, unless it
+    has to be every one.
     """
     sizes: Counter[str] = Counter()
     computed = 0
@@ -182,13 +192,16 @@ def arguments_in_words(several: Iterable[Collective]) -> str:
         roll_up(sizes, str, lambda _: None),
         key=lambda group: -sum(sizes[path] for path in group[1]),
     )
+    if not groups:
+        return ""
     names = [repeated(path, len(alike)) for path, alike in groups]
-    others = computed + sum(len(alike) for _, alike in groups[1:])
-    if not names or not others:
-        return "".join(names)
-    if len(names) == 2 and not computed:
-        return " and ".join(names)
-    return f"{names[0]} and {others} other{'s' if others > 1 else ''}"
+    others = computed
+    if len(names) + bool(computed) > 2 and not every:
+        others += sum(len(alike) for _, alike in groups[1:])
+        names = names[:1]
+    if others:
+        names.append(f"{others} other{'s' * (others > 1)}")
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def communication(

@@ -43,16 +43,27 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
         for each in several:
             groups[key, telling[each.frames]].append(each)
     names = short({place for _, frames in groups for place in frames})
-    rows = []
-    for (_, frames), several in groups.items():
+
+    def row(
+        frames: tuple[str, ...],
+        several: list[Collective],
+        every: bool = False,
+    ) -> str:
         first, times = several[0], sum(each.times for each in several)
         words = (
-            in_words(first, times, arguments_in_words(several)),
+            in_words(first, times, arguments_in_words(several, every)),
             first.direction,
             " < ".join(names[each] for each in frames) or "unknown line",
         )
+        return ", ".join(filter(None, words))
+
+    texts = Counter(row(at, several) for (_, at), several in groups.items())
+    rows = []
+    for (_, frames), several in groups.items():
+        # The arguments may be all that tells it from another row.
+        every = texts[row(frames, several)] > 1
         sent = sum(each.sent * each.times for each in several)
-        rows.append((", ".join(filter(None, words)), sent))
+        rows.append((row(frames, several, every), sent))
     return rows
 
 
