@@ -174,7 +174,15 @@ def test_a_program_has_a_name_and_no_other_company() -> None:
     """The error says how to write it."""
     seen = program(jnp.sin, jnp.ones(4))
 
-    with pytest.raises(TypeError, match=r'draw\({"before": program'):
-        draw(seen)
-    with pytest.raises(TypeError, match="the leaf at 'a' is a Program"):
-        draw({"a": seen, "b": jnp.ones(4)})
+    for given, words in (
+        ([seen], "Program"),
+        ([seen, seen], "Program, Program"),
+        ([[seen, seen]], "Program, Program"),
+        ([{"a": seen}, seen], "Program, Program"),
+        ([{"a": seen, "b": 1}], "Program, int in a dict"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            draw(*given)
+        assert str(caught.value).endswith(
+            f'got {words}. Write draw({{"before": one, "after": other}})'
+        )

@@ -344,3 +344,5 @@ def test_bytes_by_a_key() -> None:
         assert seen.by("axis")[" and ".join(axes)] == seen.sent(*axes)
     with pytest.raises(ValueError, match=r"Unknown key 'lines'. Known: 'a"):
         seen.by("lines")
+    with pytest.raises(ValueError, match=r"Unknown key \['line'\]. Known"):
+        seen.by(["line"])  # type: ignore[arg-type]

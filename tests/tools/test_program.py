@@ -348,6 +348,36 @@ def test_many_collectives() -> None:
     assert all("py:" in row for row in rows)
     (others,) = (line for line in shown if "6 others" in line)
     assert others.split()[-1] == str(6 * one.sent)
+    most = replace(many, communication=many.communication[:25])
+    assert repr(most).count("1 all-reduce over model") == 25
+
+
+def test_rows_that_read_alike_name_all_arguments() -> None:
+    """Collectives of a line differ in what they move, or in how."""
+
+    def step(p: dict[str, jax.Array]) -> Any:
+        two = zip((jax.lax.psum, jax.lax.pmax), ("abc", "ade"), strict=True)
+        return [do([p[n] for n in names], "model") for do, names in two]
+
+    w = place(jnp.ones((64, 8)), EIGHT, "model")
+    spread = jax.shard_map(
+        step, mesh=EIGHT, in_specs=P("model"), out_specs=P()
+    )
+    seen = program(spread, dict.fromkeys("abcde", w))
+    most, total = sorted(seen.communication, key=repr)
+    paths = ("[0]['d']", "[0]['e']")
+    other = replace(total, arguments=(*paths, ""))
+    several = replace(total, arguments=(*paths, "[0]['a']"))
+    shown = repr(replace(seen, communication=(most, total, other, several)))
+
+    assert "<1 all-reduce (maximum) of [0]['a'] and 2 others" in repr(most)
+    for what in (
+        "all-reduce (maximum) of [0]['a'] and 2 others",
+        "all-reduce of [0]['a'] and 2 others",
+        "all-reduce of [0]['d'], [0]['e'] and 1 other",
+        "all-reduce of [0]['d'], [0]['e'] and [0]['a']",
+    ):
+        assert shown.count(f"  1 {what} over model, ") == 1
 
 
 def test_arrays_of_repeated_layers_are_one_row() -> None:
@@ -452,6 +482,16 @@ def test_a_budget_that_cannot_be_kept(
 
     with pytest.raises(ValueError, match=words):
         program(lowered.compile()).expect(**budget)
+
+
+def test_a_program_without_a_mesh_has_no_axis() -> None:
+    """A budget for an axis says that there is none."""
+    seen = program(jnp.sin, 1.0)
+
+    with pytest.raises(
+        ValueError, match="'data': this program has no mesh"
+    ):
+        seen.expect(sent={"data": 0})
 
 
 def branching(x: jax.Array) -> jax.Array:

@@ -18,9 +18,15 @@ class BudgetExceeded(AssertionError):  # noqa: N818
 def require_known(what: str, names: Any, known: Any) -> None:
     """Require that names are among those that are known."""
     for name in names:
-        if name not in known:
-            choices = ", ".join(map(repr, known)) or "none is known"
-            raise ValueError(f"Unknown {what} {name!r}. Known: {choices}")
+        # In a list, because what can't be hashed is unknown too.
+        if name not in [*known]:
+            choices = ", ".join(map(repr, known))
+            end = (
+                f". Known: {choices}"
+                if known
+                else ": this program has no mesh"
+            )
+            raise ValueError(f"Unknown {what} {name!r}{end}")
 
 
 @dataclass(frozen=True)

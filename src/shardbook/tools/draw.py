@@ -326,17 +326,28 @@ more group
           axis=1  48: 48 all-reduce over model
           axis=0   0
     """
+    given = [*_parts(tree), *_parts(after)]
+    if any(isinstance(each, Program) for each in given):
+        named = isinstance(tree, Mapping) and after is None
+        if not named or {*map(type, given)} != {Program}:
+            types = ", ".join(type(each).__name__ for each in given)
+            raise TypeError(
+                "draw() compares programs in a dict, by their names, but "
+                f"got {types}{' in a dict' * named}. Write "
+                'draw({"before": one, "after": other})'
+            )
+        return Drawing([programs_figure(tree)])
     if after is not None:
         return _draw_resharding(tree, after)
     if isinstance(tree, Collective):
         return Drawing([collective_figure(tree)])
-    if isinstance(tree, Program):
-        raise TypeError(
-            "draw() compares programs by their names, but got one without: "
-            'draw({"before": program(...), "after": program(...)})'
-        )
-    if isinstance(tree, Mapping) and {*map(type, tree.values())} == {
-        Program
-    }:
-        return Drawing([programs_figure(tree)])
     return _draw_layout(tree)
+
+
+def _parts(given: Any) -> list[Any]:
+    """Give what a dict, list or tuple holds, or else what is given."""
+    if isinstance(given, Mapping):
+        return [*given.values()]
+    if isinstance(given, list | tuple):
+        return [*given]
+    return [given] * (given is not None)

@@ -247,7 +247,11 @@ class Program:
                 - ``"frame"``: each of ``frames`` of :class:`Collective`.
                   A line has the bytes of all that it calls, so the sum is
                   larger than what is sent.
-                - ``"axis"``: the mesh axis, or axes joined by ``and``.
+                - ``"axis"``: the mesh axis, or axes joined by ``and``. A
+                  collective among only some of the devices along an axis
+                  (``part`` of :class:`Collective`) counts for the axis.
+                  The names that its axes have in other meshes
+                  (``aliases``) are left out.
 
         Returns:
             The bytes by key, the largest first. The key of what is not
@@ -503,6 +507,8 @@ def _largest(
 ) -> Table:
     """Make a table of the largest numbers, and sum up the rest."""
     order = sorted(rows, key=lambda row: -row[1])
+    # One more row needs no more room than its sum.
+    limit += len(order) == limit + 1
     shown = [(name, number) for name, number, _ in order[:limit]]
     if rest := order[limit:]:
         _, numbers, counts = zip(*rest, strict=True)
