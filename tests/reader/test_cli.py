@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import jax
 import psutil
 import pytest
 from terminal import Terminal
 
-from shardbook import book
+from shardbook import book, program
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 from shardbook.tools.saved import save
@@ -186,6 +187,9 @@ def test_an_attempt_is_compared_with_the_solution(
     assert lines[:2] == [f"--- attempts/{NAME}.py", "+++ the solution"]
     assert "-# mine" in lines
     assert run("compare", OTHER).returncode == 2
+    (tmp_path / "step.json").write_text("{}")
+    unknown = run("compare", "step.json", COLUMNS="400").stderr
+    assert "shardbook compare NAME step.json" in unknown
 
 
 def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
@@ -206,12 +210,31 @@ def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
         (("a.json", "none.json"), "none.json: No such file"),
         (("a.json", "."), "Can't read .: Is a directory"),
         (("a.json",), "Missing argument"),
+        ((NAME, "x.py"), f"shardbook compare {NAME} x.py\n"),
         (("a.json", "b.json", "--tolerance", "-1"), "Invalid value"),
     ):
         result = run("diff", *wrong)
 
         assert result.returncode == 2
         assert words in result.stderr
+
+
+def test_a_lost_donation_is_no_gain(tmp_path: Path) -> None:
+    """In color, less memory is green, but less that is donated is red."""
+    x = jax.ShapeDtypeStruct((8, 8), "float32")
+    for name, donated in (("a.json", [0]), ("b.json", [])):
+        step = jax.jit(jax.numpy.sin, donate_argnums=donated)
+        program(step, x).save(tmp_path / name)
+    for files, change, number in (
+        (("a.json", "b.json"), "gone", 31),
+        (("b.json", "a.json"), "new", 32),
+    ):
+        terminal = Terminal(tmp_path, "diff", *files)
+        terminal.end()
+
+        assert f"\x1b[{number}m{change}\x1b[0m: donation" in terminal.seen
+        memory = {31: "31mgrown", 32: "32mshrunk"}[number]
+        assert f"\x1b[{memory}\x1b[0m: memory" in terminal.seen
 
 
 def test_reset_asks_and_keeps_what_was_written(
@@ -565,7 +588,7 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "watch", number, "--seconds", "100")
     terminal.until("Grading attempts")
     terminal.until("case 1 of ")
-    terminal.press("d")
+    terminal.press("c")
     # As editors save: another file, moved into the place of the first.
     other = path.with_suffix(".new")
     other.write_text(attempt_files.solution(NAME))
@@ -573,7 +596,7 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     right = terminal.until(
         "A save meanwhile began it again", "right", "q quit"
     )
-    terminal.press("d")
+    terminal.press("c")
     terminal.until("is the solution", "q quit")
     terminal.press("h")
     hint = terminal.until("Hint 1 of 3", "q quit")

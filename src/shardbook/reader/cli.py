@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -35,13 +36,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# What a change of a program or layout looks like.
+# What a change of a program or layout looks like. What is no longer
+# donated needs memory.
 CHANGES = {
     "new": "red",
     "grown": "red",
     "changed": "yellow",
     "shrunk": "green",
     "gone": "green",
+    "new donation": "green",
+    "grown donation": "green",
+    "shrunk donation": "red",
+    "gone donation": "red",
 }
 OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
@@ -88,7 +94,9 @@ def _is_file(given: str) -> bool:
     return given not in NAMES and (there or path.suffix == ".py")
 
 
-def _attempts(given: list[str]) -> list[tuple[str, Path]]:
+def _attempts(
+    given: list[str], command: str = "check"
+) -> list[tuple[str, Path]]:
     """Find each attempt and its problem: by name, by file, or by both.
 
     A file may come after the name of its problem, and has to if it does
@@ -112,7 +120,7 @@ def _attempts(given: list[str]) -> list[tuple[str, Path]]:
                 f"Can't tell which problem {file} is for: it is not named "
                 "after one, and is not Python that defines exactly one of "
                 f"{', '.join(NAMES)}. "
-                f"Name the problem first: shardbook check NAME {file}"
+                f"Name the problem first: shardbook {command} NAME {file}"
             )
         if not os.path.lexists(path):
             other = f" ({file} is for {told})" if file else ""
@@ -301,7 +309,7 @@ def compare(
     given: Annotated[list[str], _file(help="A problem and its file.")],
 ) -> None:
     """Compare attempts with the solutions, line by line."""
-    for name, path in _attempts(given):
+    for name, path in _attempts(given, "compare"):
         _say(OUTPUT, _compare(name, path))
 
 
@@ -456,7 +464,7 @@ def watch(
         paths = [*map(attempt_files.path_of, names)]
         path = next(filter(os.path.lexists, paths), paths[0])
     keys = {
-        "d": _compare,
+        "c": _compare,
         "h": lambda name, _: _hint(name),
         "l": lambda *_: _listing(),
     }
@@ -467,8 +475,12 @@ def watch(
 
 @app.command()
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A.json")],
-    after: Annotated[Path, typer.Argument(metavar="B.json")],
+    before: Annotated[
+        Path, typer.Argument(metavar="A.json", help="The earlier file.")
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="B.json", help="The later file.")
+    ],
     tolerance: Annotated[
         float,
         typer.Option(
@@ -476,14 +488,18 @@ def diff(
         ),
     ] = 0,
 ) -> None:
-    """Say what is new in B.json, gone, grown or shrunk since A.json.
+    """Compare two files that Program.save or TreeLayout.save wrote.
 
-    Both are programs, or both are layouts, that the method save wrote. The
-    exit status is 0 if they are the same, 1 if they differ, 2 if they
-    can't be compared.
+    Both are from the same method. The exit status is 0 for no difference,
+    1 for any, 2 if the files can't be compared.
     """
     from shardbook.tools.compared_files import difference_of_files
 
+    if str(before) in NAMES and not before.exists():
+        raise _fail(
+            "To compare an attempt with the solution: "
+            f"shardbook compare {before} {after}"
+        )
     try:
         found = difference_of_files(before, after, tolerance)
     except OSError as error:
@@ -492,10 +508,15 @@ def diff(
         ) from None
     except ValueError as error:
         raise _fail(str(error)) from None
-    for line in found.lines():
-        change, colon, words = line.partition(": ")
-        style = CHANGES.get(change, "")
-        _say(OUTPUT, Text.assemble((change, style), colon, visible(words)))
+    # Below the changes come notes.
+    for each, line in zip_longest(found.changes, found.lines()):
+        text = Text(visible(line))
+        if each:
+            style = CHANGES.get(
+                f"{each.change} {each.part}", CHANGES[each.change]
+            )
+            text.stylize(style, end=len(each.change))
+        _say(OUTPUT, text)
     raise typer.Exit(1 if found else 0)
 
 

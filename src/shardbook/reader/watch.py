@@ -126,7 +126,7 @@ class Watch:
         The solution is for those who have solved the problem.
         """
         right = self.verdict and self.verdict.right
-        return {key for key in self.shows if right or key != "d"}
+        return {key for key in self.shows if right or key != "c"}
 
     def move_on(self) -> None:
         """Turn to the next problem that is not solved, and start it."""
@@ -164,8 +164,8 @@ class Watch:
                 say(f"\n{attempt_files.ALL_SOLVED}", style="bold")
             keys = "Ctrl-C ends."
             if sys.stdin.isatty():
-                offers = "d" in self.offered()
-                more = "d diff with the solution, " if offers else ""
+                offers = "c" in self.offered()
+                more = "c compare with the solution, " if offers else ""
                 keys = f"Keys: {more}h hint, n next, l list, q quit"
             say(f"\nWaiting for a save. {keys}", style="dim")
 
