@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from jax.sharding import NamedSharding, PartitionSpec as P
 from training_step import (
     MESH,
+    array,
     block,
     gathering_block,
     matmul,
@@ -425,6 +426,31 @@ def test_a_collective_of_one_layer_names_it(unbroken: Program) -> None:
     )
 
 
+def test_fewer_layers_are_fewer_times() -> None:
+    """The name of all layers and that of one are of the same argument."""
+    once = iter([block, gathering_block])
+    all_layers = step_of(apply=gathering_block)
+    one = step_of(apply=lambda x, weights: next(once)(x, weights))
+
+    assert (
+        "shrunk: all-gather of [0]['blocks'][*]['up'] over model, 2 -> 1 times"
+        in repr(one - all_layers)
+    )
+
+
+def test_another_collective_of_a_function_is_new(tmp_path: Path) -> None:
+    """Rows that share no line, argument or type are not one row."""
+    code = "import jax\ndef step(x):\n    return jax.numpy.sum(x{})\n"
+    first = record_of(compiled(tmp_path, code.format("")))
+    other = record_of(compiled(tmp_path, code.format(", axis=0")))
+    changes = compare(first, other).changes
+    words = [str(x) for x in changes if x.part == "collective"]
+
+    assert words[0].startswith("new: 1 all-reduce of f32[16] over model")
+    assert words[1].startswith("gone: 1 all-reduce of f32[] over model")
+    assert len(words) == 2
+
+
 def test_the_step_is_told_with_a_helper(tmp_path: Path) -> None:
     """A row has the innermost lines of a deep stack, and the outermost."""
     lines = ["import jax", "def f0(x):", "    return jax.numpy.sum(x)"]
@@ -461,6 +487,19 @@ def test_a_program_without_arguments(unbroken: Program) -> None:
     assert text not in repr(known - known)
     with pytest.raises(TypeError):
         known - 3  # type: ignore[operator]
+
+
+def test_arguments_have_other_names_in_a_lowered_program() -> None:
+    """The same collectives are the same, whatever their arguments are."""
+    whole = NamedSharding(MESH, P())
+    step = jax.jit(lambda p: jax.lax.with_sharding_constraint(p, whole))
+    params = {"up": array((64, 256), P("data", "model"))}
+    known = program(step, params)
+    lowered = program(step.lower(params))
+
+    names = [known.communication[0].arguments]
+    assert names != [lowered.communication[0].arguments]
+    assert not lowered - known
 
 
 def test_a_long_difference_is_cut() -> None:

@@ -1,7 +1,7 @@
 """Compare two programs, as they are saved."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -16,7 +16,12 @@ from shardbook.tools.difference import (
     sizes_of,
     spec_of,
 )
-from shardbook.tools.paths import repeated, roll_up
+from shardbook.tools.paths import (
+    common_pattern,
+    pattern_of,
+    repeated,
+    roll_up,
+)
 from shardbook.tools.saved import how_to_write, read
 
 Record = Mapping[str, Any]
@@ -224,23 +229,30 @@ def _of_collectives(
             not counts or _sum(some, "times") == _sum(others, "times")
         )
 
-    for names in (_BY_FUNCTION, _BY_LINE, *(() if counts else (_BY_AXES,))):
+    # Programs name their arguments alike only if both know them.
+    unknown = before["arrays"] is None or after["arrays"] is None
+    by_function, by_line = (
+        tuple(x for x in names if x != "argument" or not unknown)
+        for names in (_BY_FUNCTION, _BY_LINE)
+    )
+    for names in (by_function, by_line, *(() if counts else (_BY_AXES,))):
         some, others = _grouped(old, names), _grouped(new, names)
         same = {
             key
             for key in some.keys() & others.keys()
             # A line that is unknown is not the same as another.
-            if (names != _BY_LINE or key[-1])
+            if (names != by_line or key[-1])
             and alike(some[key], others[key])
         }
         old = [row for row in old if _key(row, names) not in same]
         new = [row for row in new if _key(row, names) not in same]
-    some, others = _grouped(old, _BY_FUNCTION), _grouped(new, _BY_FUNCTION)
+    some, others = _grouped(old, by_function), _grouped(new, by_function)
     pairs = [
-        (some.get(key, []), others.get(key, []))
+        pair
         for key in {**some, **others}
+        for pair in _related(some.get(key, []), others.get(key, []))
+        if not alike(*pair)
     ]
-    pairs = [pair for pair in pairs if not alike(*pair)]
     for pair in pairs:
         yield _change_of_rows(*pair)
     totals = [_sum(each["collectives"], "sent") for each in (before, after)]
@@ -256,7 +268,39 @@ def _sum(rows: Iterable[Row], name: str) -> int:
 
 
 def _key(row: Row, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(row.get(name, "")) for name in names)
+    # How many layers there are decides how an argument is written.
+    about = {**row, "argument": _pattern(row)}
+    return tuple(str(about.get(name, "")) for name in names)
+
+
+def _pattern(row: Row) -> str:
+    return pattern_of(row.get("argument", ""))
+
+
+def _related(
+    before: list[Row], after: list[Row]
+) -> Iterator[tuple[list[Row], list[Row]]]:
+    """Part rows of one function from those that they have not become."""
+
+    def split(rows: list[Row], others: list[Row]) -> list[list[Row]]:
+        parts: list[list[Row]] = [[], []]
+        for row in rows:
+            parts[any(_is_related(row, x) for x in others)].append(row)
+        return parts
+
+    (gone, old), (new, now) = split(before, after), split(after, before)
+    yield from filter(any, ((gone, []), (old, now), ([], new)))
+
+
+def _is_related(row: Row, other: Row) -> bool:
+    """Tell whether two rows share a line, an argument or a type."""
+    pairs = (
+        (row.get("line"), other.get("line")),
+        (_pattern(row), _pattern(other)),
+    )
+    return any(one and one == two for one, two in pairs) or not {
+        *row["arrays"]
+    }.isdisjoint(other["arrays"])
 
 
 def _grouped(
@@ -290,10 +334,10 @@ def _change_of_rows(before: list[Row], after: list[Row]) -> Change:
     )
 
 
-def _in_words(rows: list[Row], others: Iterable[Row] = ()) -> str:
+def _in_words(rows: list[Row], others: Sequence[Row] = ()) -> str:
     """Say what collectives these are, and where they come from."""
     first = rows[0]
-    what = _what([*rows, *others])
+    what = _what(rows, others)
     # What has changed is at the lines that are new, if there are any.
     known = [_line(row) for row in others]
     rows = [row for row in rows if _line(row) not in known] or rows
@@ -309,14 +353,19 @@ def _in_words(rows: list[Row], others: Iterable[Row] = ()) -> str:
     return ", ".join(filter(None, words))
 
 
-def _what(rows: list[Row]) -> str:
+def _what(rows: list[Row], others: Sequence[Row]) -> str:
     """Name the arrays that collectives move, each if there are few."""
-    first = rows[0]
-    if all("only" in row for row in rows):
+    every = [*rows, *others]
+    if all("only" in row for row in every):
         return " and ".join(
-            sorted({x for row in rows for x in row["only"]})
+            sorted({x for row in every for x in row["only"]})
         )
-    return first.get("argument") or " and ".join(first["arrays"])
+    names = [
+        common_pattern(x["argument"] for x in every if _pattern(x) == same)
+        for same in dict.fromkeys(map(_pattern, rows))
+        if same
+    ]
+    return " and ".join(names or rows[0]["arrays"])
 
 
 def _line(row: Row) -> tuple[Any, ...]:
