@@ -125,7 +125,7 @@ def six_mistakes(
             broken(batch=lambda batch, _: np.asarray(batch)),
             (
                 r"new: transfer of \[2\], a NumPy array, .* jax.device_put"
-                r".*: P\('fsdp'\)",
+                r".* as P\('fsdp'\)",
             ),
         ),
     }

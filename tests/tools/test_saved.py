@@ -30,6 +30,7 @@ from shardbook.tools.difference import (
     Change,
     Difference,
     changes_of_arrays,
+    sized,
 )
 from shardbook.tools.program_difference import compare
 from shardbook.tools.record import record_of
@@ -105,8 +106,8 @@ MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
         lambda: step_of(batch=np.ones((16, 64), np.float32)),
         [
             "new: transfer of [2], a NumPy array, 16,384 bytes before each "
-            "call. Place it once instead, with jax.device_put, by the spec "
-            "that it had: P('data')"
+            "call. Place it with jax.device_put before the call, as "
+            "P('data'); weights once, a batch each time"
         ],
     ),
 }
@@ -300,8 +301,11 @@ def test_another_machine(
     both = f"for {was}, but this program is for cpu, data=2, model=4"
     with pytest.raises(ValueError, match=both):
         unbroken.expect(saved)
-    first = compare(read(saved), record_of(unbroken)).changes[0]
-    assert str(first).startswith(f"changed: the machine: {was} -> cpu")
+    found = compare(read(saved), record_of(unbroken))
+    first = str(found.changes[0])
+    assert first.startswith(f"changed: the machine: {was} -> cpu")
+    # That it is another mesh is not said again of every array.
+    assert "a mesh of" not in str(found)
 
 
 # --- Files ---
@@ -403,6 +407,56 @@ def test_a_difference_and_its_reverse(before: Any, after: Any) -> None:
 # --- Words ---
 
 
+def doubled(*donated: int, dtype: Any = "float32") -> Program:
+    """Compile a call whose second argument no result is like."""
+    step = jax.jit(lambda x, y: (2 * x, y.sum()), donate_argnums=donated)
+    x, y = array((64, 256), P("data"), dtype), array((8, 8), P())
+    return program(step, x, y)
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers")
+def test_donation_that_reuses_nothing() -> None:
+    """It is said to reuse nothing, and why."""
+    (change,) = (doubled(0, 1) - doubled(0)).changes
+
+    assert str(change) == (
+        "new: donation of [1], 32,768 -> 32,768 bytes: no result has its "
+        "shape, dtype and sharding, so its memory isn't reused; leave it "
+        "out of donate_argnums"
+    )
+
+
+def test_smaller_arguments_are_donated_as_before() -> None:
+    """Less is reused then, but of each donated array all is."""
+    difference = doubled(0, dtype="bfloat16") - doubled(0)
+
+    assert {change.part for change in difference.changes} == {
+        *("array", "memory")
+    }
+
+
+def test_bytes_of_each() -> None:
+    """A line for several arrays has the bytes of one."""
+
+    def add(params: Any, x: jax.Array) -> Any:
+        return jax.tree.map(lambda leaf: leaf + x, params)
+
+    x = array((16, 64), P("data"))
+    here = np.ones((16, 64), np.float32)
+    seen = repr(program(add, [here] * 2, x) - program(add, [x] * 2, x))
+
+    assert "of [0][*] ×2, a NumPy array, 16,384 bytes each, before" in seen
+    added = layout([x, x]) - layout({})
+    assert repr(added).endswith(", 2,048 bytes on a device each")
+
+
+def test_a_small_part() -> None:
+    """A change is never said to be of no percent."""
+    assert sized(10_000, 10_003) == "10,000 -> 10,003 bytes (+0.03%)"
+    assert sized(10_000_000, 10_000_001) == "10,000,000 -> 10,000,001 bytes"
+    assert sized(200, 100) == "200 -> 100 bytes (-50%)"
+
+
 def test_a_combined_collective_counts_for_each_argument() -> None:
     """The bytes of a collective are divided over what it moves."""
     seen = step_of()
@@ -432,10 +486,8 @@ def test_fewer_layers_are_fewer_times() -> None:
     all_layers = step_of(apply=gathering_block)
     one = step_of(apply=lambda x, weights: next(once)(x, weights))
 
-    assert (
-        "shrunk: all-gather of [0]['blocks'][*]['up'] over model, 2 -> 1 times"
-        in repr(one - all_layers)
-    )
+    name = "all-gather of [0]['blocks'][*]['up'] over model"
+    assert f"shrunk: {name}, 2 -> 1 times, " in repr(one - all_layers)
 
 
 def test_another_collective_of_a_function_is_new(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def _change_of_arrays(
         change, sign = ("new", 1) if after else ("gone", -1)
         *about, size = _told(after or before)
         words = f"{path}, {', '.join(about)}, {size:,} bytes on a device"
+        words += " each" * (count > 1)
         return Change(change, "array", words, sign * size * count)
     (*were, old), (*are, new) = _told(before), _told(after)
     parts = [
@@ -233,5 +234,14 @@ def direction(more: int) -> str:
 
 def sized(before: int, after: int) -> str:
     """Write how many bytes there were and are."""
-    part = f" ({(after - before) / before:+.0%})" if before else ""
-    return f"{before:,} -> {after:,} bytes{part}"
+    return f"{before:,} -> {after:,} bytes{_part(before, after)}"
+
+
+def _part(before: int, after: int) -> str:
+    """Write what part of it a change is, unless it rounds to nothing."""
+    if not before:
+        return ""
+    part = (after - before) / before
+    digits = 2 if abs(part) < 0.005 else 0
+    words = f"{part:+.{digits}%}"
+    return f" ({words})" if words.strip("+-0.%") else ""

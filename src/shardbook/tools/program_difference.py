@@ -63,7 +63,9 @@ def compare(
             "a program that was passed in lowered or compiled."
         )
     else:
-        changes += changes_of_arrays(before["arrays"], after["arrays"])
+        changes += changes_of_arrays(
+            _on_the_same_mesh(before, after), after["arrays"]
+        )
         changes += _of_transfers(before, after)
         changes += _of_donation(before, after)
     changes += _of_collectives(before, after, tolerance, same_versions)
@@ -107,6 +109,22 @@ def _of_machine(before: Record, after: Record) -> Iterator[Change]:
         yield Change("changed", "machine", words)
 
 
+def _on_the_same_mesh(before: Record, after: Record) -> Record:
+    """Leave it to the machine to tell of another mesh of the program."""
+    meshes = before["mesh"], after["mesh"]
+
+    def has_moved(path: str, about: Record) -> bool:
+        other = after["arrays"].get(path, {})
+        return (about.get("mesh"), other.get("mesh")) == meshes
+
+    return {
+        path: {**about, "mesh": meshes[1]}
+        if has_moved(path, about)
+        else about
+        for path, about in before["arrays"].items()
+    }
+
+
 def _versions(before: Record, after: Record) -> str:
     """Name the versions that differ."""
     old, new = before["versions"], after["versions"]
@@ -139,15 +157,17 @@ def _of_transfers(before: Record, after: Record) -> Iterator[Change]:
         more = sizes[1] - sizes[0]
         words = f"transfer of {repeated(name, len(same))}"
         words += f", {_given(other or one)}, "
+        unit = f"{' each,' * (len(same) > 1)} before each call"
         if one and other:
             change = direction(more)
-            words += f"{sized(*sizes)} before each call"
+            words += f"{sized(*sizes)}{unit}"
         else:
             change = "new" if other else "gone"
-            words += f"{max(sizes):,} bytes before each call"
+            words += f"{max(sizes):,} bytes{unit}"
         if not one:
-            words += ". Place it once instead, with jax.device_put"
-            words += f", by the spec that it had: {wish}" * bool(wish)
+            words += ". Place it with jax.device_put before the call"
+            words += f", as {wish}" * bool(wish)
+            words += "; weights once, a batch each time"
         yield Change(change, "transfer", words, more * len(same))
 
 
@@ -168,6 +188,11 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
     both = before["arrays"].keys() & after["arrays"].keys()
     lost, more = both & (old - new), both & (new - old)
     sizes = before["memory"]["donated"], after["memory"]["donated"]
+    # How much more is reused of the arguments that are donated as before.
+    kept = both & old & new
+    reused = (
+        sizes[1] - _bytes(after, kept) - sizes[0] + _bytes(before, kept)
+    )
     for change, paths in (("gone", lost), ("new", more)):
         if paths:
             words = f"donation of {_owners(paths, before)}, {sized(*sizes)}"
@@ -176,14 +201,24 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
                     " on a device: the results no longer reuse their "
                     "memory. To donate them, pass donate_argnums to jax.jit"
                 )
+            elif not lost and reused <= 0:
+                words += (
+                    ": no result has its shape, dtype and sharding, so its "
+                    "memory isn't reused; leave it out of donate_argnums"
+                )
             yield Change(change, "donation", words, sizes[1] - sizes[0])
-    if not lost and old == new and sizes[1] < sizes[0]:
+    if old == new and reused < 0:
         words = (
             f"donation, {sized(*sizes)} on a device: the same arguments "
             "are donated, but fewer results have the shape, dtype and "
             "sharding of one"
         )
         yield Change("shrunk", "donation", words, sizes[1] - sizes[0])
+
+
+def _bytes(record: Record, paths: set[str]) -> int:
+    """Count the bytes on a device of some arrays."""
+    return sum(int(record["arrays"][path]["bytes"]) for path in paths)
 
 
 def _donated(record: Record) -> set[str]:
