@@ -224,6 +224,32 @@ def test_lines_match_by_what_is_written(tmp_path: Path) -> None:
     assert "`return jax.numpy.sum(x * x)`" in str(compare(first, written))
 
 
+def test_a_loop_that_turns_more_often(tmp_path: Path) -> None:
+    """It computes more, even if it needs no more bytes."""
+
+    def turning(times: int) -> Program:
+        def step(x: jax.Array) -> jax.Array:
+            return jax.lax.fori_loop(0, times, lambda _, y: y @ x, x)
+
+        return program(step, jnp.ones((8, 8)))
+
+    (change,) = (turning(1000) - turning(10)).changes
+    path = tmp_path / "step.json"
+    turning(10).save(path)
+
+    assert str(change) == (
+        "grown: matrix products, 10,240 -> 1,024,000 FLOPs (+9900%) on a "
+        "device"
+    )
+    with pytest.raises(ProgramMismatch, match="FLOPs"):
+        turning(11).expect(path)
+    assert turning(11).expect(path, tolerance=0.1)
+    # A file of an earlier shardbook has no FLOPs.
+    assert turning(11).expect(
+        edited(path, lambda saved: saved.pop("flops"))
+    )
+
+
 # --- Other versions and machines ---
 
 

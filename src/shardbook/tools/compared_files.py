@@ -17,8 +17,9 @@ def difference_of_files(
     Args:
         before: The earlier file.
         after: The later file.
-        tolerance: By how much bytes of programs may differ, as a part of
-            all bytes that a device sends, or of the memory that it needs.
+        tolerance: By how much bytes and FLOPs of programs may differ, as
+            a part of all bytes that a device sends, of the memory that it
+            needs, or of all FLOPs.
 
     Raises:
         OSError: If a file can't be read.

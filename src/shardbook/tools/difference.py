@@ -32,11 +32,11 @@ class Change:
             ``"changed"``.
         part: What it is about: ``"machine"``, ``"transfer"``,
             ``"array"``, ``"donation"``, ``"collective"``, ``"sent"`` for
-            all collectives together, or ``"memory"``.
+            all collectives together, ``"flops"``, or ``"memory"``.
         words: What has changed, in one line.
         bytes: How many bytes more there are, negative if less: on a
             device, of a transfer all devices together, or of a collective
-            what a device sends in a call.
+            what a device sends in a call. None of FLOPs.
     """
 
     change: str
@@ -56,10 +56,11 @@ _ORDER = (
     "donation",
     "collective",
     "sent",
+    "flops",
     "memory",
 )
 # What is shown however many changes there are.
-_SUMS = ("sent", "memory")
+_SUMS = ("sent", "flops", "memory")
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,9 +233,9 @@ def direction(more: int) -> str:
     return "grown" if more > 0 else "shrunk" if more < 0 else "changed"
 
 
-def sized(before: int, after: int) -> str:
+def sized(before: int, after: int, *, unit: str = "bytes") -> str:
     """Write how many bytes there were and are."""
-    return f"{before:,} -> {after:,} bytes{_part(before, after)}"
+    return f"{before:,} -> {after:,} {unit}{_part(before, after)}"
 
 
 def _part(before: int, after: int) -> str:

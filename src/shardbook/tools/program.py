@@ -279,9 +279,10 @@ class Program:
 
         The file is JSON with one row a line, to be committed and read in a
         pull request. It has the collectives by kind, axes, direction,
-        argument, function and line of code, the memory, the layout of each
-        argument and whether it is donated, the transfers, and for which
-        chip, mesh and versions this is.
+        argument, function and line of code, the memory, the FLOPs of the
+        matrix products, the layout of each argument and whether it is
+        donated, the transfers, and for which chip, mesh and versions this
+        is.
 
         Raises:
             FileExistsError: If the file exists. Delete it first.
@@ -291,11 +292,12 @@ class Program:
     def __sub__(self, other: "Program") -> Difference:
         """Tell how this program differs from another, in words.
 
-        Rows of collectives are compared by kind, axes, direction, argument
-        and function. Lines of code match by what is written in them, so
-        code that has only moved makes no difference. If the versions of
-        jax, XLA or flax differ, bytes are compared, but not how often a
-        collective runs.
+        Two rows of collectives match if their kinds, axes, directions and
+        arguments are the same, and either their functions or the texts of
+        their lines are. So code that has only moved makes no difference.
+        If both have changed, one row is gone and another is new. If the
+        versions of jax, XLA or flax differ, bytes and FLOPs are compared,
+        but not how often a collective runs.
 
         Example:
             >>> import jax
@@ -347,10 +349,11 @@ class Program:
 
         Args:
             path: A file that :meth:`save` wrote.
-            tolerance: By how much bytes may differ from those in the file,
-                as a part of all bytes that a device sends, or of the
-                memory that the program needs. Counts of collectives,
-                layouts of arguments, and transfers have to be the same.
+            tolerance: By how much bytes and FLOPs may differ from those in
+                the file, as a part of all bytes that a device sends, of
+                the memory that the program needs, or of all FLOPs. Counts
+                of collectives, layouts of arguments, and transfers have to
+                be the same.
             collectives: The most collectives of each kind. Kinds that you
                 don't name must not occur.
             sent: The most bytes that a device sends over a mesh axis, or

@@ -46,15 +46,17 @@ def compare(
     Args:
         before: The record of a program.
         after: The record of the other.
-        tolerance: By how much bytes may differ, as a part of all bytes
-            that a device sends, or of the memory that it needs.
+        tolerance: By how much bytes and FLOPs may differ, as a part of
+            all bytes that a device sends, of the memory that it needs, or
+            of all FLOPs.
     """
     notes = []
     same_versions = before["versions"] == after["versions"]
     if not same_versions:
         notes.append(
             f"Compiled by other versions: {_versions(before, after)}. So "
-            "bytes are compared, but not how often collectives run."
+            "bytes and FLOPs are compared, but not how often collectives "
+            "run."
         )
     changes = [*_of_machine(before, after)]
     if before["arrays"] is None or after["arrays"] is None:
@@ -69,6 +71,7 @@ def compare(
         changes += _of_transfers(before, after)
         changes += _of_donation(before, after)
     changes += _of_collectives(before, after, tolerance, same_versions)
+    changes += _of_flops(before, after, tolerance)
     changes += _of_memory(before, after, tolerance)
     return Difference.of(changes, notes)
 
@@ -407,7 +410,23 @@ def _line(row: Row) -> tuple[Any, ...]:
     return row.get("line"), row.get("caller")
 
 
-# --- Memory ---
+# --- FLOPs and memory ---
+
+
+def _of_flops(
+    before: Record, after: Record, tolerance: float
+) -> Iterator[Change]:
+    """Compare what two programs compute, if both say it."""
+    if "flops" not in before or "flops" not in after:
+        return
+    old, new = before["flops"]["total"], after["flops"]["total"]
+    if abs(new - old) > tolerance * old:
+        words = (
+            f"matrix products, {sized(old, new, unit='FLOPs')} on a device"
+        )
+        if not after["flops"]["counted"]:
+            words += ", of which some depend on data"
+        yield Change(direction(new - old), "flops", words)
 
 
 def _of_memory(

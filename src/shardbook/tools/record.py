@@ -35,6 +35,7 @@ def record_of(program: "Program") -> dict[str, Any]:
     """Describe a program in terms of JSON, alike from run to run."""
     memory = program.memory
     inputs = program.inputs
+    flops = program.flops
     return {
         "versions": dict(program.versions),
         "chip": program.chip,
@@ -47,6 +48,7 @@ def record_of(program: "Program") -> dict[str, Any]:
             "donated": memory.donated,
             "host": memory.host,
         },
+        "flops": {"total": flops.total, "counted": flops.counted},
         "collectives": _rows(
             program.communication,
             [each.wanted.path for each in inputs or ()],

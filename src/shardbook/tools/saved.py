@@ -120,6 +120,9 @@ def _is_whole(content: Content) -> bool:
         counts = [*content["memory"].values()]
         moved = content["transfers"] or {}
         counts += [each["bytes"] for each in moved.values()]
+        # A file of an earlier shardbook has none.
+        if "flops" in content:
+            counts.append(content["flops"]["total"])
         for each in content["collectives"]:
             counts += [each["times"], each["sent"]]
             right &= isinstance(each["kind"] + each["over"], str)
