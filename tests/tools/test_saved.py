@@ -351,7 +351,7 @@ def test_a_broken_file(
     path = tmp_path / "step.json"
     path.write_text(text)
 
-    with pytest.raises(ValueError, match=r"not a saved program.*again: p"):
+    with pytest.raises(ValueError, match=r"Program\.save wrote.*Pass such"):
         unbroken.expect(path)
     assert path.read_text() == text
 
@@ -365,7 +365,7 @@ def test_a_file_that_lacks_a_part(
     """A file that was cut is an error, never a pass."""
     edited(saved, lambda content: content.pop(name))
 
-    with pytest.raises(ValueError, match="is not a saved program"):
+    with pytest.raises(ValueError, match="is not a file that Program"):
         unbroken.expect(saved)
 
 
@@ -386,6 +386,28 @@ def test_a_file_that_is_missing_or_of_something_else(
     edited(saved, lambda content: content.update(format=FORMAT + 1))
     with pytest.raises(ValueError, match=r"format 2, from a newer shardbo"):
         unbroken.expect(saved)
+
+
+def test_what_is_no_file(unbroken: Program) -> None:
+    """The message says what to write instead."""
+    source = Path(__file__)
+    with pytest.raises(ValueError, match=r"write one under another name"):
+        unbroken.expect(source)
+    with pytest.raises(TypeError, match=r"got a Program; .* one - other"):
+        unbroken.expect(unbroken)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got a dict; .*\(collectives="):
+        unbroken.expect({"all-gather": 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tolerance", [-1, 2, "2%", float("nan")])
+def test_a_tolerance_is_a_part(
+    saved: Path, unbroken: Program, tolerance: Any
+) -> None:
+    """It is not a percentage, nor a text."""
+    with pytest.raises(ValueError, match="a part, such as"):
+        unbroken.expect(saved, tolerance=tolerance)
+    with pytest.raises(ValueError, match=f"but got {tolerance!r}"):
+        difference_of_files(saved, saved, tolerance)
 
 
 NAMES = st.text(max_size=8)

@@ -2,7 +2,11 @@
 
 from os import PathLike
 
-from shardbook.tools.difference import Difference, changes_of_arrays
+from shardbook.tools.difference import (
+    Difference,
+    changes_of_arrays,
+    require_part,
+)
 from shardbook.tools.program_difference import compare
 from shardbook.tools.saved import read
 
@@ -24,8 +28,10 @@ def difference_of_files(
     Raises:
         OSError: If a file can't be read.
         ValueError: If one of them is not a saved program or layout, or one
-            is a program and the other a layout.
+            is a program and the other a layout; or if the tolerance is not
+            from 0 to 1.
     """
+    require_part(tolerance)
     old, new = read(before), read(after)
     kinds = old["shardbook"], new["shardbook"]
     if kinds[0] != kinds[1]:

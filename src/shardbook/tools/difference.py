@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -119,6 +120,15 @@ class Difference:
         rows = tuple((each.change, each.words) for each in shown)
         columns = (Column("change"), Column("what"))
         return html_of(Table(columns, rows), notes=below)
+
+
+def require_part(tolerance: float) -> None:
+    """Require that a tolerance is a part of a whole."""
+    if not (isinstance(tolerance, Real) and 0 <= tolerance <= 1):
+        raise ValueError(
+            "tolerance is a part, such as 0.02 for 2 percent, from 0 to 1, "
+            f"but got {tolerance!r}"
+        )
 
 
 def require_same(

@@ -24,7 +24,7 @@ from shardbook.tools.communication import (
     Collective,
     communication,
 )
-from shardbook.tools.difference import Difference
+from shardbook.tools.difference import Difference, require_part
 from shardbook.tools.flops import Flops, flops_of
 from shardbook.tools.hlo import Module
 from shardbook.tools.lowering import (
@@ -371,13 +371,15 @@ class Program:
                 file, with what is new, gone, grown or shrunk. It is an
                 AssertionError.
             FileNotFoundError: If there is no such file.
+            TypeError: If the path is something else, such as a program.
             BudgetExceeded: If the program exceeds a budget. The message
                 has the table, and names undecided budgets too. It is an
                 AssertionError.
             ValueError: If the file is for another chip or mesh, or is not
-                one of :meth:`save`; if a kind, an axis or a unit is
-                unknown; or if no budget is exceeded but one is undecided.
-                The message then names the collectives that it depends on.
+                one of :meth:`save`; if the tolerance is not from 0 to 1;
+                if a kind, an axis or a unit is unknown; or if no budget is
+                exceeded but one is undecided. The message then names the
+                collectives that it depends on.
 
         Example:
             >>> import jax
@@ -387,6 +389,7 @@ class Program:
             >>> seen.expect(collectives={}, memory="8 KiB").collectives
             {}
         """
+        require_part(tolerance)
         if path is not None:
             require_saved(record_of(self), path, tolerance)
         needs: list[tuple[str, Need, int]] = []

@@ -83,9 +83,18 @@ def require_saved(
 
     Raises:
         ProgramMismatch: If it does something else.
+        TypeError: If the path is not one.
         ValueError: If the file is for another chip or mesh, or is not one.
         FileNotFoundError: If there is none.
     """
+    if not isinstance(path, str | PathLike):
+        hint = "compare two programs with one - other"
+        if isinstance(path, Mapping):
+            hint = "for a budget, write expect(collectives=...)"
+        raise TypeError(
+            "expect() takes a file that save wrote, but got a "
+            f"{type(path).__name__}; {hint}"
+        )
     saved = read(path, "program")
     there, here = machine_of(saved), machine_of(record)
     if there != here:

@@ -10,6 +10,7 @@ Content = Mapping[str, Any]
 FORMAT = 1
 # How each is made, for messages that say how to write a file again.
 _CALLS = {"layout": "layout(model)", "program": "program(step, ...)"}
+_CLASSES = {"layout": "TreeLayout", "program": "Program"}
 
 
 def how_to_write(kind: str, path: str | PathLike[str]) -> str:
@@ -46,8 +47,14 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
             ``save`` did not write it.
     """
     how = how_to_write(kind, path) if kind else ""
-    again = f"; delete it and write it again: {how}" if kind else ""
-    what = f"saved {kind}" if kind else "saved layout or program"
+    what, advice = "a saved layout or program", ""
+    if kind:
+        what = f"a file that {_CLASSES[kind]}.save wrote"
+        # It may be a file of something else, such as the step's source.
+        other = how_to_write(kind, "other.json")
+        advice = (
+            ". Pass such a file, or write one under another name: " + other
+        )
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -57,7 +64,7 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path} is not a {what} ({error}){again}"
+            f"{path} is not {what} ({error}){advice}"
         ) from None
     head = found if isinstance(found, dict) else {}
     its_kind, number = head.get("shardbook"), head.get("format")
@@ -73,7 +80,7 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
             f"compare with it: {_CALLS[its_kind]}.expect({str(path)!r})"
         )
     if its_kind not in _CALLS or not _is_whole(found):
-        raise ValueError(f"{path} is not a {what}{again}")
+        raise ValueError(f"{path} is not {what}{advice}")
     return {**found, "arrays": _each_with_mesh(found)}
 
 
