@@ -535,7 +535,9 @@ def test_fewer_layers_are_fewer_times() -> None:
     one = step_of(apply=lambda x, weights: next(once)(x, weights))
 
     name = "all-gather of [0]['blocks'][*]['up'] over model"
-    assert f"shrunk: {name}, 2 -> 1 times, " in repr(one - all_layers)
+    assert matches(
+        f"shrunk: {name}, .*2 -> 1 times, ", repr(one - all_layers)
+    )
 
 
 def test_another_collective_of_a_function_is_new(tmp_path: Path) -> None:
