@@ -14,7 +14,13 @@ from shardbook.tools.hlo import Instruction, Module
 from shardbook.tools.places import short
 from shardbook.tools.runs import Run, runs_of
 from shardbook.tools.sources import Sources, direction_of
-from shardbook.tools.tables import Column, Table, html_of, text_of
+from shardbook.tools.tables import (
+    Column,
+    Table,
+    html_of,
+    rows_shown,
+    text_of,
+)
 
 # How many lines are shown, those with the most FLOPs.
 _SHOWN = 8
@@ -96,8 +102,9 @@ class Flops:
         for (source, direction), flops in self.lines.items():
             words = (direction, places.get(source, "unknown line"))
             rows.append((", ".join(filter(None, words)), f"{flops:,}"))
-        if rest := [*self.lines.values()][_SHOWN:]:
-            rows[_SHOWN:] = [(f"{len(rest)} others", f"{sum(rest):,}")]
+        shown = rows_shown(len(rows), _SHOWN)
+        if rest := [*self.lines.values()][shown:]:
+            rows[shown:] = [(f"{len(rest)} others", f"{sum(rest):,}")]
         total = "total"
         if not self.bounded:
             total += ", with one turn of loops that depend on data"

@@ -13,7 +13,13 @@ from shardbook.tools.liveness import Value
 from shardbook.tools.paths import pattern_of
 from shardbook.tools.places import name_of, short
 from shardbook.tools.sources import Sources, direction_of
-from shardbook.tools.tables import Column, Table, html_of, text_of
+from shardbook.tools.tables import (
+    Column,
+    Table,
+    html_of,
+    rows_shown,
+    text_of,
+)
 
 # How many rows are shown, those with the most bytes.
 _SHOWN = 10
@@ -113,14 +119,15 @@ class Peak:
     @cached_property
     def _table(self) -> Table:
         places = short({one.source for one in self.arrays if one.source})
+        shown = rows_shown(len(self.arrays), _SHOWN)
         rows = [
             (
                 _in_words(each, places.get(each.source, "")),
                 f"{each.bytes:,}",
             )
-            for each in self.arrays[:_SHOWN]
+            for each in self.arrays[:shown]
         ]
-        if rest := self.arrays[_SHOWN:]:
+        if rest := self.arrays[shown:]:
             count = sum(each.count for each in rest)
             size = sum(each.bytes for each in rest)
             rows.append((f"{count} others", f"{size:,}"))

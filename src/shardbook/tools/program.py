@@ -44,7 +44,13 @@ from shardbook.tools.record import record_of
 from shardbook.tools.rows import bytes_by, rows_of
 from shardbook.tools.saved import save
 from shardbook.tools.shards import device_id, devices_in
-from shardbook.tools.tables import Column, Table, html_of, text_of
+from shardbook.tools.tables import (
+    Column,
+    Table,
+    html_of,
+    rows_shown,
+    text_of,
+)
 from shardbook.tools.versions import versions_of
 
 # A longer table is rolled up, then summed up but for the largest.
@@ -513,8 +519,7 @@ def _largest(
 ) -> Table:
     """Make a table of the largest numbers, and sum up the rest."""
     order = sorted(rows, key=lambda row: -row[1])
-    # One more row needs no more room than its sum.
-    limit += len(order) == limit + 1
+    limit = rows_shown(len(order), limit)
     shown = [(name, number) for name, number, _ in order[:limit]]
     if rest := order[limit:]:
         _, numbers, counts = zip(*rest, strict=True)

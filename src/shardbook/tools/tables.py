@@ -143,6 +143,14 @@ def _joined(parts: Sequence[str]) -> str:
     return re.sub("\0+", "…", "".join(part or "\0" for part in parts))
 
 
+def rows_shown(count: int, limit: int) -> int:
+    """Tell how many of so many rows are shown, and not summed up.
+
+    One row more than the limit needs no more room than its sum.
+    """
+    return count if count <= limit + 1 else limit
+
+
 def terminal_width() -> int:
     """Give the columns of the terminal."""
     return get_terminal_size((WIDTH, 0)).columns
