@@ -84,6 +84,7 @@ MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
         [
             "new: 2 all-gather of [0]['blocks'][*]['up'] over model",
             "grown: memory, .* temporaries ",
+            "passed as before, so look for the cause inside the function",
         ],
     ),
     "the batch is not sharded": (
@@ -98,6 +99,8 @@ MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
         lambda: step_of(donate=()),
         [
             "gone: donation of [0], [1], .* -> 0 bytes (-100%) on a device",
+            "donate_argnums=(0, 1) to jax.jit",
+            "Begin with the arguments: ",
             "no longer reuse their memory. To donate them, pass donate_",
             "grown: memory, .*: donated .* -> 0",
         ],

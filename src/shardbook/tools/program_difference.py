@@ -70,10 +70,20 @@ def compare(
         )
         changes += _of_transfers(before, after)
         changes += _of_donation(before, after)
-    changes += _of_collectives(before, after, tolerance, same_versions)
-    changes += _of_flops(before, after, tolerance)
-    changes += _of_memory(before, after, tolerance)
-    return Difference.of(changes, notes)
+    effects = [
+        *_of_collectives(before, after, tolerance, same_versions),
+        *_of_flops(before, after, tolerance),
+        *_of_memory(before, after, tolerance),
+    ]
+    if effects and before["arrays"] and after["arrays"]:
+        notes.append(
+            "Begin with the arguments: what is sent, computed and kept in "
+            "memory may follow from how they are passed."
+            if changes
+            else "The arguments are passed as before, so look for the "
+            "cause inside the function."
+        )
+    return Difference.of([*changes, *effects], notes)
 
 
 def require_saved(
@@ -207,11 +217,13 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
     )
     for change, paths in (("gone", lost), ("new", more)):
         if paths:
-            words = f"donation of {_owners(paths, before)}, {sized(*sizes)}"
+            owners = _owners(paths, before)
+            words = f"donation of {owners}, {sized(*sizes)}"
             if paths is lost:
                 words += (
                     " on a device: the results no longer reuse their "
-                    "memory. To donate them, pass donate_argnums to jax.jit"
+                    f"memory. To donate them, pass {_argnums(owners)} to "
+                    "jax.jit"
                 )
             elif not lost and reused <= 0:
                 words += (
@@ -258,6 +270,14 @@ def _owners(paths: set[str], record: Record) -> str:
                 for name, same in roll_up(some, str, lambda _: None)
             ]
     return ", ".join(names)
+
+
+def _argnums(owners: str) -> str:
+    """Write how arguments are donated, by number if they are whole."""
+    if not re.fullmatch(r"\[\d+\](, \[\d+\])*", owners):
+        return "donate_argnums"
+    numbers = tuple(map(int, re.findall(r"\d+", owners)))
+    return f"donate_argnums={numbers}"
 
 
 # --- Collectives ---
