@@ -48,8 +48,9 @@ FACTS = {
     "tags": r"\w.*",
     "summary": r".+\.",
     "picture": (
-        r"\{(collectives: \[[a-z, -]+\], axis: (data|model), )?"
-        r"shape: \[.+\],( spec: \[.+\],)? mesh: \[\d+, \d+\]\}"
+        r"\{(arrays: \{\w+: \{shape: \[.*\], spec: \[.*\]\}.*\}"
+        r"|(collectives: \[[a-z, -]+\], axis: (data|model), )?"
+        r"shape: \[.+\](, spec: \[.+\])?), mesh: \[\d+, \d+\]\}"
     ),
 }
 

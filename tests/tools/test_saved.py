@@ -138,6 +138,70 @@ def matches(words: str, line: str) -> bool:
     return bool(re.search(pattern, line))
 
 
+def accumulating(once: bool) -> Program:
+    """Add up gradients of four parts, and of devices once or each time."""
+
+    def gradient_of_parts(w: Any, x: Any) -> Any:
+        if once:
+            w = jax.lax.pcast(w, ("data", "model"), to="varying")
+
+        def add(total: Any, part: Any) -> Any:
+            return total + jax.grad(lambda w: (part @ w).sum())(w), None
+
+        parts = x.reshape(4, -1, 32)
+        total = jax.lax.scan(add, jnp.zeros_like(w), parts)[0]
+        return jax.lax.psum(total, ("data", "model")) if once else total
+
+    def step(w: Any, x: Any) -> Any:
+        rows = P(("data", "model"))
+        return jax.shard_map(
+            gradient_of_parts,
+            mesh=MESH,
+            in_specs=(P(), rows),
+            out_specs=P(),
+        )(w, x)
+
+    rows = NamedSharding(MESH, P(("data", "model")))
+    x = jax.ShapeDtypeStruct((64, 32), "float32", sharding=rows)
+    w = jax.ShapeDtypeStruct(
+        (32, 16), "float32", sharding=NamedSharding(MESH, P())
+    )
+    return program(jax.jit(step), w, x)
+
+
+def test_an_all_reduce_in_the_loop_of_accumulation() -> None:
+    """As once in MaxText, see its pull request 5056."""
+    lines = str(accumulating(False) - accumulating(True))
+
+    assert "4 all-reduce of f32[32,16] over data and model" in lines
+    assert "`return total + jax.grad(" in lines
+    assert "1 -> 4 times" in lines or "gone: 1 all-reduce" in lines
+
+
+def test_an_embedding_that_is_gathered() -> None:
+    """As once in sglang-jax, see its pull request 1083."""
+    mesh = jax.make_mesh((2, 4), ("data", "model"))  # Explicit
+
+    def looked_up(spec: P) -> Program:
+        def embed(table: Any, ids: Any) -> Any:
+            found = table.at[ids].get(out_sharding=spec)
+            return jax.sharding.reshard(found, P("data", None))
+
+        table = NamedSharding(mesh, P("model", None))
+        ids = NamedSharding(mesh, P("data"))
+        return program(
+            jax.jit(embed),
+            jax.ShapeDtypeStruct((64, 8), "float32", sharding=table),
+            jax.ShapeDtypeStruct((16,), "int32", sharding=ids),
+        )
+
+    with jax.set_mesh(mesh):
+        lines = str(looked_up(P(None, None)) - looked_up(P("data", None)))
+
+    assert "over data" in lines
+    assert "`found = table.at[ids].get(out_sharding=spec)`" in lines
+
+
 def test_a_repair_is_a_difference_too(
     saved: Path, unbroken: Program
 ) -> None:
