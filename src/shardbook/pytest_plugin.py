@@ -95,9 +95,11 @@ class Golden:
             The program, or the layout.
         """
         __tracebackhide__ = True
+        from shardbook.tools.difference import require_part
         from shardbook.tools.layout import TreeLayout
         from shardbook.tools.program import Program, program
 
+        require_part(tolerance)
         path = self._path(name)
         if isinstance(function, Program | TreeLayout) and not args:
             found: Any = function

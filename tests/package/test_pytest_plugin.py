@@ -170,6 +170,7 @@ def test_each_call_has_a_file(runs: Runs) -> None:
             "shardbook(mean, array(), memory=8)",
             "expected at most 8",
         ),
+        ("shardbook(mean, array(), tolerance=2)", "such as 0.02 for 2 per"),
     ],
 )
 def test_what_is_refused(runs: Runs, calls: str, message: str) -> None:
