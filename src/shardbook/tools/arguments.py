@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardbook.tools.leaf import LeafLayout
+from shardbook.tools.leaf import LeafLayout, leaf_of
 from shardbook.tools.leaves import expand_modules, flax_nnx
 from shardbook.tools.paths import strip_value
 from shardbook.tools.shards import Slice, slices_of
@@ -119,7 +119,7 @@ def arguments_of(
         if place.sharding is None:
             continue
         name = jax.tree_util.keystr(path[1:])
-        about = _layout(name, place, place.sharding)
+        about = leaf_of(name, place, place.sharding)
         found.append(
             Argument(
                 wanted=about,
@@ -148,24 +148,11 @@ def paths_of(
     return tuple(paths.get(number, "") for number in range(used))
 
 
-def _layout(path: str, leaf: Any, sharding: Any) -> LeafLayout:
-    """Say how an array is laid out."""
-    shape = tuple(leaf.shape)
-    return LeafLayout(
-        path=path,
-        shape=shape,
-        dtype=str(leaf.dtype),
-        itemsize=leaf.dtype.itemsize,
-        sharding=sharding,
-        shard_shape=sharding.shard_shape(shape) if sharding else None,
-    )
-
-
 def _how_given(path: str, leaf: Any) -> str:
     """Say how an array was passed in."""
     if isinstance(leaf, np.ndarray):
         return "a NumPy array"
-    return _layout(path, leaf, leaf.sharding).spec
+    return leaf_of(path, leaf, leaf.sharding).spec
 
 
 def _is_offloaded(sharding: Any) -> bool:

@@ -78,15 +78,14 @@ class Packing:
 
     Args:
         module: The program.
-        head: The first line of its text, which says what is donated.
 
     Attributes:
         buffers: Its parts.
     """
 
-    def __init__(self, module: Module, head: str) -> None:
+    def __init__(self, module: Module) -> None:
         walk = Walk(module)
-        _donate(walk, head)
+        _donate(walk, module.head)
         for value in leaves(walk.result):
             value.end = walk.end
         together: defaultdict[Value, list[Value]] = defaultdict(list)
@@ -193,7 +192,7 @@ class Packing:
 
 def _donate(walk: Walk, head: str) -> None:
     """Put results into the memory of the arguments donated for them."""
-    donated = _DONATED.search(head)
+    donated = _DONATED.search(head.partition("\n")[0])
     for result, number, place in (
         PAIR.findall(donated[1]) if donated else ()
     ):

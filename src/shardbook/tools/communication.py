@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardbook.tools.groups import Groups, axes_along, groups_of, listed
-from shardbook.tools.hlo import Instruction, Module, arrays_in, bytes_in
+from shardbook.tools.hlo import (
+    Instruction,
+    Module,
+    arrays_in,
+    bytes_in,
+    root_of,
+)
 from shardbook.tools.operands import names_of_parameters, parameter_of
 from shardbook.tools.paths import repeated, roll_up
 from shardbook.tools.places import name_of
@@ -224,9 +230,10 @@ def communication(
             order. Without, or where one is empty, it is the name that XLA
             notes, such as ``"params['w']"``.
     """
-    module, sources = Module.of(text), Sources(text)
+    module = Module.of(text)
+    sources = Sources(module.head)
     names = names_of_parameters(module, arguments)
-    partitions = re.search(r"num_partitions=(\d+)", text[:10_000])
+    partitions = re.search(r"num_partitions=(\d+)", module.head)
     devices = int(partitions[1]) if partitions else 1
     found = []
     for run in _collectives_in(module):
@@ -325,9 +332,9 @@ def _arrays_put_in(
 def _reduction(instruction: Instruction, module: Module) -> str:
     """Say by what a collective combines the values of two devices."""
     for name in instruction.called:
-        for each in module.computations.get(name, {}).values():
-            if each.is_root and each.opcode in _REDUCTIONS:
-                return each.opcode
+        root = root_of(module.computations.get(name, {}))
+        if root and root.opcode in _REDUCTIONS:
+            return root.opcode
     return ""
 
 

@@ -134,15 +134,14 @@ class Flops:
         return html_of(self._table, kind=" shardbook-program")
 
 
-def flops_of(module: Module, text: str, sent: int) -> Flops:
+def flops_of(module: Module, sent: int) -> Flops:
     """Count the FLOPs of a program.
 
     Args:
         module: The program.
-        text: Its text.
         sent: The bytes that a device sends.
     """
-    sources = Sources(text)
+    sources = Sources(module.head)
     lines: defaultdict[tuple[str, str], int] = defaultdict(int)
     runs = runs_of(module, _computes)
     kernels = 0

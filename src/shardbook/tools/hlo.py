@@ -10,6 +10,9 @@ OP_NAME = re.compile(r'op_name="([^"]*)"')
 _NAME = re.compile(r"%([\w.-]+)")
 _OPCODE = re.compile(r" ([a-z][a-z0-9-]*)\(")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_PARAMETER = re.compile(r" parameter\((\d+)\)")
+_INDEX = re.compile(r"\), index=(\d+)")
+_LOOP = re.compile(r"\b(condition|body)=%([\w.-]+)")
 _CALLED = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations"
     r"|true_computation|false_computation|called_computations)="
@@ -51,6 +54,21 @@ class Instruction:
         ]
 
     @property
+    def loop(self) -> dict[str, str]:
+        """The computations of a loop, by ``condition`` and ``body``."""
+        return dict(_LOOP.findall(self.text))
+
+    @property
+    def number(self) -> int | None:
+        """The number of a parameter among those of its computation."""
+        return _number(_PARAMETER, self.text)
+
+    @property
+    def index(self) -> int | None:
+        """The place in a tuple that a get-tuple-element takes."""
+        return _number(_INDEX, self.text)
+
+    @property
     def op_name(self) -> str:
         """The path of transformations that it comes from, or nothing."""
         named = OP_NAME.search(self.text)
@@ -69,19 +87,21 @@ class Module:
     Attributes:
         computations: Its functions, by their names.
         entry: The name of the one that a call runs.
+        head: What stands before them: what is donated, and the tables of
+            files and lines.
     """
 
     computations: Mapping[str, Computation]
     entry: str
+    head: str
 
     @cached_property
     def roots(self) -> Mapping[str, str]:
         """The instruction whose result each computation returns."""
         return {
-            name: each.name
+            name: root.name
             for name, computation in self.computations.items()
-            for each in computation.values()
-            if each.is_root
+            if (root := root_of(computation))
         }
 
     @classmethod
@@ -97,7 +117,20 @@ class Module:
                 lines = computations[name[1]] = {}
                 if line.startswith("ENTRY"):
                     entry = name[1]
-        return cls(computations, entry)
+        return cls(computations, entry, text.partition("\n\n\n")[0])
+
+
+def root_of(computation: Computation) -> Instruction | None:
+    """Give the instruction whose result a computation returns."""
+    return next(
+        (each for each in computation.values() if each.is_root), None
+    )
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    """Read a number, if there is one."""
+    found = pattern.search(text)
+    return int(found[1]) if found else None
 
 
 def _instruction(line: str) -> Instruction | None:

@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from shardbook.tools.hlo import Computation, Instruction
+from shardbook.tools.hlo import Computation, Instruction, root_of
 
 PAIR = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 _NOTED = re.compile(r"output_to_operand_aliasing=\{(.*?\))\}")
-# The TPU's compiler numbers the arrays of the operands and, behind them,
-# those of the result, and lists which of them share memory.
 # The GPU's compiler writes this for each instruction.
 ON_GPU = '"operation_queue_id"'
+# The TPU's compiler numbers the arrays of the operands and, behind them,
+# those of the result, and lists which of them share memory.
 _ON_TPU = '"aliasing_operands"'
 _LISTED = re.compile(r'"indices":\["(\d+)","(\d+)"')
-_NUMBER = re.compile(r" parameter\((\d+)\)")
 # They change a part of their first operand, and leave the rest.
 _UPDATES = ("dynamic-update-slice", "scatter", "set-dimension-size")
 # An element of the result depends on the same element of the operands, so
@@ -106,7 +105,8 @@ class Fusion:
     def __init__(self, computation: Computation, on_gpu: bool) -> None:
         self._passing = {"copy", *(("bitcast",) if on_gpu else ())}
         self._inside = computation
-        root = next(each for each in computation.values() if each.is_root)
+        root = root_of(computation)
+        assert root, "a fusion gives a result"
         self._roots: dict[tuple[int, ...], Instruction] = {(): root}
         if root.opcode == "tuple":
             self._roots = {
@@ -173,6 +173,6 @@ class Fusion:
 
 
 def number_of(parameter: Instruction) -> int:
-    """Read the number of a parameter of a computation."""
-    found = _NUMBER.search(parameter.text)
-    return int(found[1]) if found else 0
+    """Give the number of what is known to be a parameter."""
+    assert parameter.number is not None, "a parameter has a number"
+    return parameter.number

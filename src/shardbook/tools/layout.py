@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from operator import attrgetter
 from os import PathLike
 from typing import Any
@@ -22,7 +22,7 @@ from shardbook.tools.difference import (
 )
 from shardbook.tools.findings import Finding, find
 from shardbook.tools.layout_table import findings_of, table_of, text_of
-from shardbook.tools.leaf import LeafLayout
+from shardbook.tools.leaf import LeafLayout, leaf_of
 from shardbook.tools.leaves import named_leaves
 from shardbook.tools.paths import pattern_of, roll_up
 from shardbook.tools.saved import read, save
@@ -296,11 +296,6 @@ class TreeLayout(Sequence[LeafLayout]):
         )
 
 
-@cache
-def _shard_shape(sharding: Any, shape: tuple[int, ...]) -> Any:
-    return sharding.shard_shape(shape) if sharding else None
-
-
 def _leaf(path: str, leaf: Any) -> LeafLayout:
     """Describe an array, a number, or what stands for an array."""
     if isinstance(leaf, jax.core.Tracer):
@@ -320,19 +315,15 @@ def _leaf(path: str, leaf: Any) -> LeafLayout:
         )
     is_array = isinstance(array, jax.Array)
     deleted = is_array and array.is_deleted()
-    shape = tuple(array.shape)
     try:
         sharding = None if deleted else getattr(array, "sharding", None)
         # The type of an array outside of any mesh.
         if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
             sharding = None
-        return LeafLayout(
-            path=path,
-            shape=shape,
-            dtype=str(array.dtype),
-            itemsize=array.dtype.itemsize,
-            sharding=sharding,
-            shard_shape=_shard_shape(sharding, shape),
+        return leaf_of(
+            path,
+            array,
+            sharding,
             deleted=deleted,
             committed=array.committed if is_array else None,
         )

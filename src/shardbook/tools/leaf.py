@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -131,3 +132,37 @@ class LeafLayout:
 def axes_of(leaf: "LeafLayout") -> tuple[tuple[str, ...], ...]:
     """Give for each axis of an array the mesh axes that divide it."""
     return mesh_axes(leaf.sharding, len(leaf.shape))
+
+
+def leaf_of(
+    path: str,
+    array: Any,
+    sharding: Any,
+    *,
+    deleted: bool = False,
+    committed: bool | None = None,
+) -> LeafLayout:
+    """Describe what has a shape and a dtype, under a sharding.
+
+    Raises:
+        ValueError: If the sharding doesn't fit the shape.
+    """
+    shape = tuple(array.shape)
+    return LeafLayout(
+        path=path,
+        shape=shape,
+        dtype=str(array.dtype),
+        itemsize=array.dtype.itemsize,
+        sharding=sharding,
+        shard_shape=_shard_shape(sharding, shape),
+        deleted=deleted,
+        committed=committed,
+    )
+
+
+@cache
+def _shard_shape(
+    sharding: Any, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Give the shape of a shard; of alike arrays it's computed once."""
+    return sharding.shard_shape(shape) if sharding else None

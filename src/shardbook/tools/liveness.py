@@ -5,7 +5,6 @@ in which a device runs it. Here are the rules by which XLA decides what has
 to share memory: the state of a loop, and what is updated in place.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,8 +20,6 @@ from shardbook.tools.inplace import (
 )
 from shardbook.tools.shapes import Shape, Shapes, shapes_of
 
-_INDEX = re.compile(r"\), index=(\d+)")
-_LOOP = re.compile(r"\b(condition|body)=%([\w.-]+)")
 _TRANSPARENT = ("async-update", "bitcast", "copy-update", "opt-barrier")
 
 
@@ -138,11 +135,10 @@ class Walk:
         """Walk over an instruction; return what it gives."""
         opcode = each.opcode
         if opcode == "get-tuple-element":
-            index = _INDEX.search(each.text)
             (whole,) = operands
-            if index is None or isinstance(whole, Value):
+            if each.index is None or isinstance(whole, Value):
                 return whole
-            return whole[int(index[1])]
+            return whole[each.index]
         if opcode == "tuple":
             return operands
         if opcode in _TRANSPARENT:
@@ -162,7 +158,7 @@ class Walk:
 
     def _loop(self, each: Instruction, state: Tree) -> Tree:
         """Walk through a loop, whose state stays where it is."""
-        called = dict(_LOOP.findall(each.text))
+        called = each.loop
         carried = self._carried(each, state)
         self._run(called["condition"], [carried])
         # What goes in is not needed once the body has begun.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from shardbook.tools.hlo import Computation, Instruction
+from shardbook.tools.hlo import Computation, Instruction, root_of
 
 _NOTED = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
@@ -21,12 +21,12 @@ def trips_of(
     """
     if noted := _NOTED.search(loop.text):
         return int(noted[1])
-    names = dict(re.findall(r"\b(condition|body)=%([\w.-]+)", loop.text))
+    names = loop.loop
     if not loop.operands or len(names) < 2:
         return None
     condition = computations[names["condition"]]
     body = computations[names["body"]]
-    compared = _root(condition)
+    compared = root_of(condition)
     if (
         compared is None
         or compared.opcode != "compare"
@@ -34,12 +34,11 @@ def trips_of(
     ):
         return None
     counter, limit = (_value(condition, n) for n in compared.operands)
-    index = re.search(r"index=(\d+)", counter.text) if counter else None
+    at = counter.index if counter else None
     end = _number(limit)
-    state, after = _value(caller, loop.operands[0]), _root(body)
-    if not index or end is None or state is None or after is None:
+    state, after = _value(caller, loop.operands[0]), root_of(body)
+    if at is None or end is None or state is None or after is None:
         return None
-    at = int(index[1])
     if at >= min(len(state.operands), len(after.operands)):
         return None
     first = _number(_value(caller, state.operands[at]))
@@ -48,15 +47,9 @@ def trips_of(
         return None
     before, amount = (_value(body, name) for name in added.operands)
     step = _number(amount)
-    if before is None or f"index={at}," not in f"{before.text},":
+    if before is None or before.index != at:
         return None
     return max(0, -((first - end) // step)) if step else None
-
-
-def _root(computation: Computation) -> Instruction | None:
-    """Give the instruction whose result a computation returns."""
-    found = (each for each in computation.values() if each.is_root)
-    return next(found, None)
 
 
 def _value(computation: Computation, name: str) -> Instruction | None:

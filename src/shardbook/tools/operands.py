@@ -1,6 +1,5 @@
 """Which argument of a compiled program a value is a copy or part of."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -41,9 +40,6 @@ _MOVES: Mapping[str, slice] = {
 }
 # What they call gives their result.
 _CALLS = ("async", "call", "conditional", "fusion")
-_NUMBER = re.compile(r"\bparameter\((\d+)\)")
-_INDEX = re.compile(r"\), index=(\d+)")
-_BODY = re.compile(r"\bbody=%([\w.-]+)")
 
 
 class _Value(NamedTuple):
@@ -74,10 +70,9 @@ def names_of_parameters(
             Without, or where one is empty, XLA's name is taken.
     """
     names = {
-        number: each.op_name.replace("\\'", "'")
+        each.number: each.op_name.replace("\\'", "'")
         for each in module.computations.get(module.entry, {}).values()
-        if each.opcode == "parameter"
-        for number in _numbers(_NUMBER, each)
+        if each.opcode == "parameter" and each.number is not None
     }
     # What jax passes itself, such as the order of effects, comes first.
     start = len(names) - len(paths)
@@ -99,14 +94,14 @@ def parameter_of(run: Run, name: str, module: Module) -> int | None:
     """
     callers = tuple((within, each.name) for within, each in run.callers)
     left = [_Value(name, (), run.within, callers)]
-    seen, found = set(left), set[int]()
+    seen, found = set(left), set[int | None]()
     while left:
         value = left.pop()
         computed_by = module.computations[value.within].get(value.name)
         if computed_by is None:
             return None
         if computed_by.opcode == "parameter" and not value.callers:
-            found.update(_numbers(_NUMBER, computed_by))
+            found.add(computed_by.number)
             continue
         origins = _origins(value, computed_by, module)
         if origins is None:
@@ -128,8 +123,8 @@ def _origins(
         opcode, at = opcode.removesuffix("-start"), at[1:]
     if opcode == "parameter":
         return _given(value, computed_by, module)
-    if opcode == "get-tuple-element":
-        at = (*_numbers(_INDEX, computed_by), *at)
+    if opcode == "get-tuple-element" and computed_by.index is not None:
+        at = (computed_by.index, *at)
     elif opcode.endswith("-done"):
         # The start gives more than the result, which is all that is read.
         at = (0, *at)
@@ -155,7 +150,7 @@ def _origins(
 def _giving(caller: Instruction) -> list[str]:
     """Give the computations that a result comes from."""
     if caller.opcode == "while":
-        return _BODY.findall(caller.text)
+        return [caller.loop["body"]]
     return caller.called
 
 
@@ -173,8 +168,7 @@ def _given(
             each for called, each in branches if called == value.within
         ]
     else:
-        for number in _numbers(_NUMBER, parameter):
-            operands = caller.operands[number:][:1]
+        operands = caller.operands[parameter.number :][:1]
     given = [
         _Value(each, value.at, outside, tuple(callers)) for each in operands
     ]
@@ -186,10 +180,3 @@ def _given(
         for body in _giving(caller)
         if (root := module.roots.get(body))
     ]
-
-
-def _numbers(
-    pattern: re.Pattern[str], instruction: Instruction
-) -> list[int]:
-    """Read the number of an instruction that has one."""
-    return [int(each) for each in pattern.findall(instruction.text)]

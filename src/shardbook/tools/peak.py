@@ -154,19 +154,16 @@ class Peak:
         return html_of(self._table, kind=" shardbook-program")
 
 
-def peak_of(
-    module: Module, text: str, names: Mapping[int, str], total: int
-) -> Peak:
+def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
     """Find what a program holds when most memory is in use.
 
     Args:
         module: The program.
-        text: Its text.
         names: The names of its parameters, by number.
         total: The bytes that XLA assigns to it.
     """
-    buffers, at = Packing(module, text.partition("\n")[0]).peak()
-    entry, sources = module.computations[module.entry], Sources(text)
+    buffers, at = Packing(module).peak()
+    entry, sources = module.computations[module.entry], Sources(module.head)
     alike: defaultdict[tuple[object, ...], list[PeakArray]]
     alike = defaultdict(list)
     for buffer in buffers:

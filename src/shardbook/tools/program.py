@@ -175,7 +175,7 @@ class Program:
             ('[0]', 262144)
         """
         names = names_of_parameters(self._module, self._paths)
-        return peak_of(self._module, self.text, names, self.memory.total)
+        return peak_of(self._module, names, self.memory.total)
 
     @cached_property
     def flops(self) -> Flops:
@@ -188,7 +188,7 @@ class Program:
             >>> program(jax.numpy.matmul, x, w).flops.total
             65536
         """
-        return flops_of(self._module, self.text, self.sent())
+        return flops_of(self._module, self.sent())
 
     @property
     def available(self) -> int | None:

@@ -1,8 +1,8 @@
 """What is saved of a program, to be compared with later."""
 
 import linecache
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shardbook.tools.communication import Collective, over
@@ -29,6 +29,25 @@ _NAMED = 3
 # How many lines: where a collective comes from, and what called that; and
 # as many of the outermost, which are in the step itself.
 _FRAMES = 2
+
+
+@dataclass
+class _Part:
+    """What a collective moves of arguments that are alike.
+
+    Attributes:
+        collective: The collective.
+        argument: Their name, without the numbers of layers.
+        sent: The bytes that a device sends each time.
+        paths: The argument of each array.
+        arrays: The type of each array.
+    """
+
+    collective: Collective
+    argument: str
+    sent: int = 0
+    paths: list[str] = field(default_factory=list)
+    arrays: list[str] = field(default_factory=list)
 
 
 def record_of(program: "Program") -> dict[str, Any]:
@@ -76,46 +95,43 @@ def _rows(
     communication: tuple[Collective, ...], arguments: list[str]
 ) -> list[dict[str, Any]]:
     """Sum up the collectives that are alike and of one line."""
-    times: Counter[tuple[Any, ...]] = Counter()
-    sent: Counter[tuple[Any, ...]] = Counter()
-    types: dict[tuple[Any, ...], Counter[str]] = {}
-    paths: dict[tuple[Any, ...], set[str]] = {}
-    places: dict[tuple[Any, ...], str] = {}
+    groups: defaultdict[tuple[Any, ...], list[_Part]] = defaultdict(list)
     names = _rolled_up(communication, arguments)
     alike = Counter(names.values())
     for each in communication:
         line, caller, *_ = *map(_line, each.frames[:_FRAMES]), "", ""
-        for argument, part, those, arrays in _parts(each, names):
+        for part in _parts(each, names):
             key = (
                 each.kind,
                 over(each),
                 each.direction,
-                argument,
+                part.argument,
                 each.function,
                 line,
                 caller,
                 not each.exact,
             )
-            times[key] += each.times
-            sent[key] += part * each.times
-            types.setdefault(key, Counter()).update(arrays)
-            paths.setdefault(key, set()).update(those)
-            places.setdefault(key, _place(each.frames))
+            groups[key].append(part)
     rows = []
-    for key in sorted(times):
+    for key, parts in sorted(groups.items()):
         row = {
             name: value
             for name, value in zip(KEYS, key, strict=True)
             if value
         }
         # Where it isn't every layer, or every array of a numbered name.
-        some = sorted(paths[key])
-        whole = alike[str(row.get("argument", ""))]
-        if len(some) < whole and len(some) <= _NAMED:
+        some = sorted({path for part in parts for path in part.paths})
+        if len(some) < alike[parts[0].argument] and len(some) <= _NAMED:
             row["only"] = some
-        row["at"] = places[key]
-        row["arrays"] = [*sorted(types[key])][:_NAMED]
-        row |= {"times": times[key], "sent": sent[key]}
+        types = {array for part in parts for array in part.arrays}
+        row |= {
+            "at": _place(parts[0].collective.frames),
+            "arrays": sorted(types)[:_NAMED],
+            "times": sum(part.collective.times for part in parts),
+            "sent": sum(
+                part.sent * part.collective.times for part in parts
+            ),
+        }
         rows.append(row)
     return rows
 
@@ -150,18 +166,15 @@ def _rolled_up(
     }
 
 
-def _parts(
-    each: Collective, names: dict[str, str]
-) -> Iterator[tuple[str, int, list[str], list[str]]]:
+def _parts(each: Collective, names: dict[str, str]) -> list[_Part]:
     """Take a combined collective apart, into those of its arguments."""
-    sent: Counter[str] = Counter()
-    paths: dict[str, list[str]] = {}
-    arrays: dict[str, list[str]] = {}
+    parts: dict[str, _Part] = {}
     for (path, size), array in zip(
         sent_by_argument(each), each.arrays, strict=True
     ):
-        sent[names[path]] += size
-        paths.setdefault(names[path], []).append(path)
-        arrays.setdefault(names[path], []).append(array)
-    for name, those in arrays.items():
-        yield name, sent[name], paths[name], those
+        name = names[path]
+        part = parts.setdefault(name, _Part(each, name))
+        part.sent += size
+        part.paths.append(path)
+        part.arrays.append(array)
+    return [*parts.values()]

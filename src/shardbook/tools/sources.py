@@ -65,10 +65,9 @@ class Frame(NamedTuple):
 
 
 class Sources:
-    """The tables of files, functions and lines in a program's text."""
+    """The tables of files, functions and lines in a program's head."""
 
-    def __init__(self, text: str) -> None:
-        head = text.partition("\n\n\n")[0]
+    def __init__(self, head: str) -> None:
         files = _names(head, "FileNames")
         functions = _names(head, "FunctionNames")
         self._places = {
