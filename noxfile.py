@@ -234,10 +234,11 @@ def models(session: nox.Session) -> None:
 
 @nox.session(python="3.13")
 def elsewhere(session: nox.Session) -> None:
-    """Run the guide that needs the compilers of TPUs and GPUs; note it."""
+    """Note what only the compilers of TPUs and GPUs can tell."""
     install(session, "elsewhere")
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
+    session.run("python", "-m", "shardbook_site.note_chips")
     tools = ("absent", "devices_of", "peak")
     tests = [f"tests/tools/test_{name}.py" for name in tools]
     session.run("python", "-m", "pytest", "-q", *tests)
@@ -292,6 +293,9 @@ def matrix(session: nox.Session, versions: str) -> None:
             session.install(*(each.replace(">=", "==") for each in extra))
     else:
         install(session, "tests", "browser")
+    old = "from shardbook_site.chips import stale; print(*stale())"
+    if stale := session.run("python", "-c", old, silent=True).strip():
+        session.error(f"Run nox -s elsewhere, because of {stale}")
     html = Path(session.create_tmp(), "html")
     build(session, html)
     session.run(*PYTEST, "-q")

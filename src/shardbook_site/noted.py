@@ -59,16 +59,21 @@ def write(notebook: NotebookNode, folder: str) -> None:
     """Note the outputs of a page that ran, if that is asked for."""
     if "runs_with" not in notebook.metadata or WRITE not in os.environ:
         return
-    versions = (f"{name} {version(name)}" for name in PACKAGES)
-    python = f"Python {platform.python_version()}"
     cells = code_cells(notebook)
     note = {
-        "noted": ", ".join((f"{date.today()}, {python}", *versions)),
+        "noted": today(),
         "cells": [digest(cell) for cell in cells],
         "outputs": [cell.outputs for cell in cells],
     }
     text = json.dumps(note, indent=1, ensure_ascii=False)
     _file(notebook, folder).write_text(f"{text}\n", "utf-8")
+
+
+def today() -> str:
+    """Say when something is noted, and with which versions."""
+    versions = (f"{name} {version(name)}" for name in PACKAGES)
+    python = f"Python {platform.python_version()}"
+    return ", ".join((f"{date.today()}, {python}", *versions))
 
 
 def _file(notebook: NotebookNode, folder: str) -> Path:

@@ -16,6 +16,7 @@ from shardbook.book import about
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 from shardbook.tools.communication import communication
+from shardbook_site import chips
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 
@@ -118,6 +119,7 @@ class FromTemplate(SphinxDirective):
             install=install_command(self.env),
             picture=picture,
             starter=attempt_files.starter,
+            chips=chips,
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 

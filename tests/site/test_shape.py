@@ -36,6 +36,8 @@ HEADINGS = {
     "Pitfalls": "mistakes, each made in a cell",
     "Sources": "where the problem comes from, with links",
 }
+# A page may have this one before the last.
+CHIPS = "What a chip does"
 # What a reader reads before the problem, code included.
 WORDS = 900
 # The front matter of a page, and what it may be.
@@ -108,6 +110,9 @@ def test_a_page_has_the_same_headings(name: str) -> None:
         assert found.count(heading) == 1, (
             f'{page}: write one heading "## {heading}": {under_it}'
         )
+    if CHIPS in found[:-1]:
+        assert found[-2] == CHIPS, f'{page}: put "{CHIPS}" before Sources'
+        found.remove(CHIPS)
     free = [heading for heading in found if heading not in HEADINGS]
 
     assert found == [*expected[:1], *free, *expected[1:]], (
