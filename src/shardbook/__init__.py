@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from shardbook.tools.leaf import LeafLayout as LeafLayout
     from shardbook.tools.machines import devices_of as devices_of
     from shardbook.tools.memory import Memory as Memory
+    from shardbook.tools.multiprocess.processes import (
+        processes as processes,
+    )
     from shardbook.tools.peak import Peak as Peak, PeakArray as PeakArray
     from shardbook.tools.program import (
         Program as Program,
@@ -78,6 +81,7 @@ _HOMES = {
     "draw": "tools.draw",
     "layout": "tools.layout",
     "machine": "tools.absent",
+    "processes": "tools.multiprocess.processes",
     "program": "tools.program",
     "raises": "tools.raises",
 }

@@ -21,13 +21,35 @@ from jax.sharding import (
 Device: TypeAlias = jax.Device | int
 
 
+# How far the ids of CPU devices of one process are from those of the next.
+CPUS_OF_PROCESS = 2048
 # The start and stop of a part of an array, along each axis.
 Slice = tuple[tuple[int, int], ...]
 
 
+class _OfProcess(int):
+    """The id of a CPU device among those of several processes.
+
+    It is written as ``p1.0`` for the first device of process 1, because
+    the number itself, 2048, says nothing.
+    """
+
+    def __str__(self) -> str:
+        process, device = divmod(self, CPUS_OF_PROCESS)
+        return f"p{process}.{device}"
+
+
 def device_id(device: Device) -> int:
     """Give the id of a device, or its position in an abstract mesh."""
-    return device if isinstance(device, int) else device.id
+    if isinstance(device, int):
+        return device
+    number: int = device.id
+    # A mesh can also be made of places that only look like devices.
+    if isinstance(device, jax.Device) and device.platform == "cpu":
+        client = device.client
+        if client.device_count() > client.local_device_count():
+            return _OfProcess(number)
+    return number
 
 
 def devices_in(sharding: Sharding) -> Sequence[Device]:

@@ -2,13 +2,14 @@
 
 import re
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 # Code that readers did not write.
-LIBRARIES = ("flax", "jax", "jaxlib", "optax")
+LIBRARIES = ("cloudpickle", "flax", "jax", "jaxlib", "optax")
 
 
 # --- Where it comes from ---
@@ -30,7 +31,7 @@ def direction_of(op_name: str) -> str:
 
 def _is_ours(file: str) -> bool:
     """Tell whether a file is one of these tools."""
-    return Path(file).parent == Path(__file__).parent
+    return Path(__file__).parent in Path(file).parents
 
 
 @cache
@@ -38,7 +39,7 @@ def _is_library(file: str) -> bool:
     """Tell whether a file is of a library, or of Python itself."""
     path = Path(file)
     # What program() wraps around a function is not the reader's either.
-    if _is_ours(file):
+    if _is_ours(file) or file.startswith("<frozen "):
         return True
     folders = [
         Path(spec.origin).parent
@@ -49,6 +50,27 @@ def _is_library(file: str) -> bool:
         return True
     python = Path(sysconfig.get_path("stdlib"))
     return python in path.parents and "site-packages" not in path.parts
+
+
+def lines_of_reader(
+    frames: Iterable[tuple[str, int | str]],
+) -> tuple[str, ...]:
+    """Find the reader's own lines.
+
+    Args:
+        frames: Files and numbers of lines, from the innermost outwards.
+
+    Returns:
+        Those of no library, without those of other installed packages if
+        there are any, as ``"train.py:31"`` with its folder.
+    """
+    found = [
+        each
+        for each in frames
+        if not _is_library(each[0]) and each[0] != "<string>"
+    ]
+    own = [each for each in found if "site-packages" not in each[0]]
+    return tuple(f"{file}:{line}" for file, line in own or found)
 
 
 class Frame(NamedTuple):

@@ -13,6 +13,11 @@ def unheard(progress: str) -> None:
     """Do nothing with how far a call has come."""
 
 
+# What is called with each call that is made, as code. Only one of several
+# processes says it, because its verdict may be left to others.
+CALLED: ContextVar[Callable[[str], None]] = ContextVar(
+    "called", default=unheard
+)
 # A worker sends it. A call that no worker makes tells no one.
 LISTENER: ContextVar[Callable[[Progress], None]] = ContextVar(
     "listener", default=unheard

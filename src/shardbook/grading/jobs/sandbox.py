@@ -28,7 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 # How many seconds of CPU time and how many MiB of memory a call may use,
 # unless the caller says otherwise.
-SECONDS = 60.0
+SECONDS = 120.0
 MEGABYTES = 8192
 # The most seconds that a caller can allow.
 DAY = 86_400
@@ -93,7 +93,7 @@ class Outcome(Generic[T]):
     Attributes:
         value: What the call returned, or ``None`` if it did not.
         ending: ``"returned"``, or how its process ended instead: ``"used
-            more than 60 s of CPU time"``, ``"ended with exit status 3"``,
+            more than 120 s of CPU time"``, ``"ended with exit status 3"``,
             ``"died of SIGSEGV"``.
         output: The last 4,096 bytes that it printed.
         seconds: How long it took, in seconds of wall-clock time.
