@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shardbook.grading.job import Job
+from shardbook.reader import attempt_files
 
 TESTS = Path(__file__).parents[1]
 SOLUTIONS = TESTS.parent / "src/shardbook/problems"
@@ -74,6 +75,8 @@ def _edits(folder: Path, files: dict[str, str]) -> Iterator[Attempt]:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{table} is not TOML: {error}") from None
     solution = (SOLUTIONS / f"{folder.name}.py").read_text("utf-8")
+    # What is handed out can be code to repair, and then has edits too.
+    files = files | {"starter": attempt_files.starter(folder.name)}
 
     def text(name: str) -> str:
         if name in files:
@@ -115,6 +118,8 @@ def edited(text: str, edits: list[list[str]], attempt: str) -> str:
             with another, or if the edited program does not parse.
     """
     new = dict(edits)
+    if not new:
+        return text
     for old in new:
         if (count := text.count(old)) != 1:
             raise ValueError(

@@ -10,7 +10,7 @@ import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 from many import grade_all
 
-from shardbook.grading.job import Job
+from shardbook.grading.job import Job, processes_of
 from shardbook.grading.jobs.sandbox import Limits, Sandbox, at_once
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
@@ -76,6 +76,9 @@ def verdicts(
 def in_shares(sandbox: Sandbox, jobs: list[Job]) -> list[Verdict | Job]:
     """Grade attempts in as many processes as there are cores."""
     cores = os.cpu_count() or 1
+    # Those of several processes first: they are forks of a process in which
+    # jax has no devices yet.
+    jobs = sorted(jobs, key=lambda job: processes_of(job.problem) == 1)
     shares = [jobs[core::cores] for core in range(cores)]
     outcomes = at_once(
         lambda share: sandbox.call(partial(grade_all, share), PATIENT),

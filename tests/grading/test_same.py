@@ -15,7 +15,7 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import checks, draw, inputs
+from shardbook import book, checks, draw, inputs
 from shardbook.grading import differences, measures, run, same
 from shardbook.grading.attempt import (
     Attempt,
@@ -273,6 +273,8 @@ def test_a_check_that_could_not_run_is_never_right(
         same.values(call, measures.result, "why"),
         same.communication(call, measures.collectives, "why"),
     )
+    (tmp_path / "toy.md").write_text("---\ntime: 1 minute\n---\n# Toy\n")
+    monkeypatch.setattr(book, "FOLDERS", (*book.FOLDERS, tmp_path))
     path = tmp_path / "toy.py"
     path.write_text("def toy(x):\n    return 2 * x\n")
     job = Job("toy", "toy.py", path)

@@ -9,6 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from importlib import import_module
@@ -18,7 +19,14 @@ from typing import Any
 import jax
 
 from shardbook import inputs
+from shardbook.grading.jobs.progress import CALLED
 
+# What is called before code of an attempt or of the solution runs. One of
+# several processes waits for the others there: its collectives would mix
+# with those of what they do still.
+BEFORE: ContextVar[Callable[[], None]] = ContextVar(
+    "before", default=lambda: None
+)
 LARGEST_FILE = 2**20
 # How many columns of a line with a syntax error are shown.
 SHOWN = 60
@@ -95,7 +103,9 @@ class Attempt:
         Args:
             call: The call as code, with the names of
                 :mod:`shardbook.inputs` in its arguments:
-                ``"double(normal(8))"``.
+                ``"double(normal(8))"``. It may call one of these inputs,
+                which then calls the attempt:
+                ``"in_shard_map(double, P())(normal(8))"``.
             given: What is altered around it, in words: "where Linear has
                 no bias".
             watched: A context for the call alone, without what makes its
@@ -110,9 +120,8 @@ class Attempt:
         """
         self.name_call(call, given)
         # Made first, so that nothing but the attempt is watched.
-        calls = arguments(call)
+        result, calls = begin(call, self.problem, self.function)
         self.arguments, _ = calls[0]
-        result: Any = self.function
         with watched or contextlib.nullcontext(), self.running():
             for positional, named in calls:
                 result = result(*positional, **named)
@@ -122,6 +131,7 @@ class Attempt:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Run its code: with its settings, and its errors are its own."""
+        BEFORE.get()()
         with (
             kept(self.settings),
             guarded(self.filename, self.deprecations),
@@ -131,6 +141,7 @@ class Attempt:
     def name_call(self, call: str, given: str = "") -> None:
         """Note which call the next verdict is about."""
         self.call, self.given = pasteable(call), given
+        CALLED.get()(self.call)
 
     def find(self) -> None:
         """Find the function in the module.
@@ -167,11 +178,14 @@ def solution(problem: str) -> Attempt:
     return Attempt(problem, function, str(module.__file__), vars(module))
 
 
-def arguments(call: str) -> list[tuple[list[Any], dict[str, Any]]]:
+def arguments(
+    call: str, **more: Any
+) -> list[tuple[list[Any], dict[str, Any]]]:
     """Make the arguments of a call, and of calls of what it returns.
 
     Args:
         call: Such as ``"f(normal(8))"``, or ``"make_step(2)(normal(8))"``.
+        **more: What else can be an argument, by name.
 
     Returns:
         For each call, from the first, its positional and named arguments.
@@ -179,7 +193,8 @@ def arguments(call: str) -> list[tuple[list[Any], dict[str, Any]]]:
 
     def value(node: ast.expr) -> Any:
         return eval(
-            compile(ast.Expression(node), call, "eval"), dict(vars(inputs))
+            compile(ast.Expression(node), call, "eval"),
+            {**vars(inputs), **more},
         )
 
     found = []
@@ -189,6 +204,23 @@ def arguments(call: str) -> list[tuple[list[Any], dict[str, Any]]]:
         found.append(([value(each) for each in node.args], named))
         node = node.func
     return found[::-1]
+
+
+def begin(
+    call: str, problem: str, function: Any
+) -> tuple[Any, list[tuple[list[Any], dict[str, Any]]]]:
+    """Give what a call begins with, and the arguments of each call.
+
+    Args:
+        call: A call of the problem, or of an input that is given it.
+        problem: The name of the problem.
+        function: What the name stands for.
+
+    Returns:
+        The function or the input, and what :func:`arguments` gives.
+    """
+    first = vars(inputs).get(call.partition("(")[0], function)
+    return first, arguments(call, **{problem: function})
 
 
 def pasteable(call: str) -> str:

@@ -183,7 +183,7 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
             # Another call with it would end the process in jax 0.10.2.
             if lost := those(by_path(given), deleted=True):
                 raise Wrong(
-                    "a step donated what it was given, and did not replace "
+                    "a call donated what it was given, and did not replace "
                     "it, so there can be no second call",
                     got=f"deleted: {', '.join(lost)}",
                     expected="no array that is deleted",

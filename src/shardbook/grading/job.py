@@ -48,15 +48,21 @@ class Job:
     def __call__(self) -> Union[Verdict, "Job"]:
         """Return the verdict, or the job that is to follow this one."""
         # It imports jax, which those who make jobs can do without.
-        from shardbook.grading import run
+        from shardbook.grading import run, several
 
-        found, others = run.grade(
-            self.problem,
-            self.attempt,
-            self.limits.seconds,
-            self.devices,
-            elsewhere=self.passed is not None,
-        )
+        seconds = self.limits.seconds
+        if (processes := processes_of(self.problem)) > 1:
+            found, others = several.grade(
+                self.problem, self.attempt, seconds, processes, self.devices
+            )
+        else:
+            found, others = run.grade(
+                self.problem,
+                self.attempt,
+                seconds,
+                self.devices,
+                elsewhere=self.passed is not None,
+            )
         verdict = Verdict(self.problem, self.source, **found)
         if passed := self.passed:
             agree = verdict.status in ("right", passed.status)
@@ -82,7 +88,14 @@ class Rehearsal:
         """Grade the solution."""
         from shardbook.grading import run
 
-        run.rehearse(self.problem, self.devices)
+        # Processes that have joined can't wait for an attempt to come.
+        if processes_of(self.problem) == 1:
+            run.rehearse(self.problem, self.devices)
+
+
+def processes_of(problem: str) -> int:
+    """Tell in how many processes a problem is graded, as its page says."""
+    return int(book.about(problem).get("processes", "1"))
 
 
 def start(sandbox: Sandbox, job: Job) -> Running[Verdict]:

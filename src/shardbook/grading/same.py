@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from shardbook.grading import measures
-from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
+from shardbook.grading.attempt import Attempt, Wrong, begin, solution
 from shardbook.grading.cases import Case, Seen, observe
 from shardbook.grading.differences import difference, is_close as is_close
 
@@ -120,8 +120,10 @@ def declare(
                 continue
             reason, section = why, read
             for rival in known:
-                answer: Any = rival.answer
-                for positional, named in arguments(case.call):
+                answer, parts = begin(
+                    case.call, attempt.problem, rival.answer
+                )
+                for positional, named in parts:
                     answer = answer(*positional, **named)
                 if agree(found, answer):
                     reason, section = rival.why, rival.read

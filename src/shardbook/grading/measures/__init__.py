@@ -15,6 +15,7 @@ from shardbook.grading.measures.programs import (
     on_mesh as on_mesh,
     program_bytes as program_bytes,
     programs as programs,
+    sends_little as sends_little,
     sent as sent,
 )
 from shardbook.grading.measures.refusals import (
@@ -24,6 +25,7 @@ from shardbook.grading.measures.refusals import (
 from shardbook.grading.measures.results import (
     as_list as as_list,
     entry as entry,
+    held as held,
     kind as kind,
     paths as paths,
     result as result,

@@ -52,6 +52,22 @@ def sent(kinds: str) -> Callable[[Seen], str]:
     return count
 
 
+# What a shape, a dtype or a number needs, and a batch doesn't fit in.
+LITTLE = 4096
+
+
+def sends_little(seen: Seen) -> str:
+    """Tell whether a device sends no more than a few numbers."""
+    count = sum(
+        part.sent * part.times
+        for each in compiled(seen.attempt, seen.case)
+        for part in each.communication
+    )
+    if count <= LITTLE:
+        return f"at most {LITTLE:,} bytes that a device sends"
+    return f"{count:,} bytes that a device sends"
+
+
 def on_mesh(seen: Seen) -> str:
     """Tell whether a call compiles a program for several devices."""
     some = any(map(is_spread, compiled(seen.attempt, seen.case)))

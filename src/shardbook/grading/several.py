@@ -1,0 +1,153 @@
+"""Grade one attempt in several processes at once.
+
+Each process makes all calls and all checks, and compares what it holds
+itself with what it holds of the solution's results.
+"""
+
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from shardbook.grading import run
+from shardbook.grading._jax_internals import wait_for_others
+from shardbook.grading.attempt import BEFORE, TimeIsUp
+from shardbook.grading.jobs.progress import (
+    CALLED,
+    LISTENER,
+    Progress,
+    tell,
+    unheard,
+)
+from shardbook.tools.multiprocess.fates import (
+    BECAUSE_OF_OTHERS,
+    Fate,
+    Returned,
+    Waiting,
+    causes,
+    told,
+)
+from shardbook.tools.multiprocess.forked import fork
+from shardbook.tools.multiprocess.group import fates_of, group, watch
+from shardbook.tools.multiprocess.member import Seat
+
+# How many seconds the processes may hardly use the CPU, before they are
+# taken to wait for one another.
+SECONDS = 15
+# Where a line is no line of an attempt.
+OURS = Path(__file__).parents[1]
+
+
+def grade(
+    problem: str,
+    given: Path | bytes,
+    seconds: float,
+    processes: int,
+    devices: int,
+) -> tuple[dict[str, Any], int]:
+    """Grade an attempt in several processes; jax has no devices here yet.
+
+    Args:
+        problem: The name of the problem.
+        given: The file of the attempt, or a pickled function.
+        seconds: The limit that the attempt exceeds if a signal comes.
+        processes: How many processes to grade it in.
+        devices: How many devices they have in all.
+
+    Returns:
+        What the verdict says of the attempt, and 0: no other devices are
+        to follow.
+    """
+    said = {"call": "", "case": ""}
+
+    def hear(words: Any) -> None:
+        if isinstance(words, Progress):
+            said["case"] = words.removeprefix("case ")
+            tell(words)
+        else:
+            said["call"] = words
+
+    def start(seat: Seat) -> Any:
+        def work(send: Callable[[Any], None]) -> Returned:
+            first = seat.process == 0
+            LISTENER.set(send if first else unheard)
+            CALLED.set(send if first else unheard)
+            BEFORE.set(wait_for_others)
+            found, _ = run.grade(
+                problem, given, seconds, seat.devices, elsewhere=False
+            )
+            fails = found["status"] not in ("right", "incomplete")
+            return Returned(pickle.dumps(found), fails)
+
+        return fork(seat, work, hear)
+
+    limit = ""
+    with (
+        group(start, processes, devices // processes) as members,
+        run.limits(seconds),
+    ):
+        try:
+            watch(members, SECONDS)
+        except TimeIsUp as error:
+            limit = f"it {error}"
+        fates = fates_of(members)
+    return _found(fates, limit) or said | {
+        "status": "crashed",
+        "check": "callable",
+        "why": _why(fates, limit),
+        "read": "Pitfalls",
+    }, 0
+
+
+def _found(fates: Mapping[int, Fate], limit: str) -> dict[str, Any]:
+    """Give what the verdict is to say, if a process has found it."""
+    found: dict[int, dict[str, Any]] = {
+        index: pickle.loads(fate.value)
+        for index, fate in fates.items()
+        if isinstance(fate, Returned)
+    }
+    failed = {i: found[i] for i in found if _fails(fates[i])}
+    own = {
+        index: each
+        for index, each in failed.items()
+        if not BECAUSE_OF_OTHERS.search(each.get("why", ""))
+    }
+    if limit or (causes(fates) and not own):
+        return {}
+    if not failed:
+        return found[0] if len(found) == len(fates) else {}
+    index, first = min((own or failed).items())
+    if [first] * len(fates) != [*found.values()]:
+        where = f"in process {index} of {len(fates)}"
+        first["given"] = ", ".join(filter(None, (first["given"], where)))
+    return first
+
+
+def _fails(fate: Fate) -> bool:
+    return isinstance(fate, Returned) and fate.fails
+
+
+def _why(fates: Mapping[int, Fate], limit: str) -> str:
+    """Say what became of the processes, if none has found a reason."""
+    first = causes(fates)
+    lines = [limit] if limit else []
+    if not (limit or first):
+        lines = ["the processes wait for one another"]
+    for index, fate in fates.items():
+        if limit or not first or index in first:
+            lines.append(f"process {index} {_told(fate)}")
+    return "\n".join(lines)
+
+
+def _told(fate: Fate) -> str:
+    """Say what became of a process, with no lines but the attempt's."""
+    if not isinstance(fate, Waiting) or not fate.lines:
+        return told(fate)
+    lines = tuple(
+        each
+        for each in fate.lines
+        if OURS not in Path(each.rpartition(":")[0]).parents
+    )
+    if not lines:
+        return "has made the call, and waits for the others"
+    return told(Waiting(lines, fate.joined, fate.answered))
