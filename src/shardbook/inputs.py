@@ -11,34 +11,44 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax  # type: ignore[import-untyped]
+import optax
 from flax import linen as nn, nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 __all__ = [
     "FSDP_SPECS",
+    "GRADIENT_SPECS",
+    "LM_RULES",
     "OVERLAPPING",
     "RULES",
     "SCALED_SPECS",
+    "STACKED_SPECS",
     "P",
     "adafactor",
     "adam",
     "assorted",
     "backwards",
     "checkpoint",
+    "clipped_adamw",
     "committed",
     "counted_mlp",
+    "counting",
     "dense",
     "dropout_mlp",
     "examples",
+    "except_last",
     "from_shapes",
+    "gradients",
+    "in_shard_map",
+    "labels",
     "laid_out",
+    "language_model",
     "linear",
     "mesh_of",
     "mlp",
@@ -46,15 +56,24 @@ __all__ = [
     "momentum",
     "named",
     "new_zeros",
+    "next_token_loss",
     "normal",
     "normed",
     "numpy_batch",
     "numpy_examples",
+    "numpy_rows",
     "optimizer_on",
     "placed",
     "random_key",
+    "residual_block",
+    "residual_error",
+    "residual_mlp",
+    "rows_of_process",
     "scaled_error",
+    "spread",
     "squared_error",
+    "stacked_params",
+    "tokens",
     "too_large",
     "train",
     "truncated",
@@ -159,6 +178,24 @@ def numpy_batch(size: int, *shape: int, seed: int = 0) -> dict[str, Any]:
         "x": rng.normal(size=(size, *shape)).astype(np.float32),
         "y": rng.integers(4, size=size, dtype=np.int32),
     }
+
+
+def labels(tokens: int, words: int, *, left_out: int) -> jax.Array:
+    """Return a label for each token, and -1 for the first tokens.
+
+    Args:
+        tokens: The number of tokens.
+        words: The number of words; the labels are below it.
+        left_out: How many tokens have the label -1.
+
+    Returns:
+        int32 ``(tokens,)``, where :func:`normal` makes it. Among the last
+        labels are the first and the last word.
+    """
+    found = np.random.default_rng(0).integers(words, size=tokens)
+    found[-2:] = 0, words - 1
+    found[:left_out] = -1
+    return jnp.asarray(found, jnp.int32)
 
 
 class MLP(nnx.Module):
@@ -376,6 +413,21 @@ def momentum() -> Any:
     return optax.sgd(0.1, momentum=0.9)
 
 
+@cache
+def clipped_adamw() -> Any:
+    """Return optax's AdamW with a schedule, after clipping by global norm.
+
+    It is the same each time. The global norm of the gradients is at most
+    0.25, the learning rate rises from 0.001 to 0.01 in three steps, and
+    falls afterward, and the weight decay is 0.1.
+    """
+    rate = optax.warmup_cosine_decay_schedule(1e-3, 1e-2, 3, 100)
+    return optax.chain(
+        optax.clip_by_global_norm(0.25),
+        optax.adamw(rate, weight_decay=0.1),
+    )
+
+
 def adafactor() -> Any:
     """Return optax's Adafactor.
 
@@ -438,7 +490,7 @@ def linear(in_dim: int, out_dim: int) -> nnx.Module:
 
 def too_large(
     make: Callable[..., nnx.Module], *arguments: int
-) -> Callable[[], nnx.Module]:
+) -> Callable[..., nnx.Module]:
     """Return a function that builds a model, but not on one device.
 
     Args:
@@ -446,19 +498,219 @@ def too_large(
         *arguments: Its arguments.
 
     Returns:
-        A function without arguments. It raises a ``RuntimeError`` unless
-        it is traced, as by ``jax.jit`` or ``jax.eval_shape``.
+        A function without arguments, or with those that ``make`` takes
+        after the others. It raises a ``RuntimeError`` unless it is traced,
+        as by ``jax.jit`` or ``jax.eval_shape``.
     """
 
-    def build() -> nnx.Module:
+    def build(*more: Any) -> nnx.Module:
         if not isinstance(jnp.zeros(()), jax.core.Tracer):
             raise RuntimeError(
                 "this model is too large for one device: call build under "
                 "jax.jit or nnx.eval_shape"
             )
-        return make(*arguments)
+        return make(*arguments, *more)
 
     return build
+
+
+class Block(nnx.Module):
+    """Causal attention and an MLP, each with a residual connection."""
+
+    def __init__(
+        self, dim: int, heads: int, constrain: Any, *, rngs: nnx.Rngs
+    ) -> None:
+        size = dim // heads
+        self.constrain = constrain
+        self.attention_norm = nnx.RMSNorm(dim, rngs=rngs)
+        self.qkv = _kernel(dim, (3, heads, size), rngs=rngs)
+        self.out = _kernel((heads, size), dim, axis=(-2, -1), rngs=rngs)
+        self.mlp_norm = nnx.RMSNorm(dim, rngs=rngs)
+        self.up = _kernel(dim, 4 * dim, rngs=rngs)
+        self.down = _kernel(4 * dim, dim, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return ``(batch, length, dim)`` for an x of that shape."""
+        q, k, v = jnp.unstack(self.qkv(self.attention_norm(x)), axis=-3)
+        heads = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+        x = self.constrain(x + self.out(heads))
+        hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
+        output: jax.Array = self.constrain(x + self.down(hidden))
+        return output
+
+
+_small = nnx.initializers.normal(0.02)
+_kernel = partial(nnx.LinearGeneral, use_bias=False, kernel_init=_small)
+
+
+class LanguageModel(nnx.Module):
+    """A transformer that predicts the next token, without positions."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        dim: int,
+        heads: int,
+        layers: int,
+        constrain: Any,
+        *,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.constrain = constrain
+        self.embed = nnx.Embed(
+            vocabulary, dim, embedding_init=_small, rngs=rngs
+        )
+        self.blocks = nnx.List(
+            Block(dim, heads, constrain, rngs=rngs) for _ in range(layers)
+        )
+        self.norm = nnx.RMSNorm(dim, rngs=rngs)
+        self.head = _kernel(dim, vocabulary, rngs=rngs)
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        """Return logits, ``(batch, length, vocabulary)``."""
+        x = self.constrain(self.embed(tokens))
+        for block in self.blocks:
+            x = block(x)
+        output: jax.Array = self.head(self.norm(x))
+        return output
+
+
+def language_model(
+    vocabulary: int,
+    dim: int,
+    heads: int,
+    layers: int,
+    constrain: Callable[[jax.Array], jax.Array],
+) -> nnx.Module:
+    """Return a small transformer that predicts the next token.
+
+    Args:
+        vocabulary: The number of different tokens.
+        dim: Features of a token.
+        heads: Heads of the attention; must divide ``dim``.
+        layers: Blocks of attention and an MLP.
+        constrain: The model calls it on the embeddings of the tokens and
+            after each residual connection, with the activations, float32
+            ``(batch, length, dim)``, and goes on with what it returns.
+
+    Returns:
+        A Module with float32 parameters. They are ``embed.embedding``,
+        ``(vocabulary, dim)``, ``head.kernel``, ``(dim, vocabulary)``, the
+        scales of the RMSNorms, and for the first block
+        ``blocks.0.qkv.kernel``, ``(dim, 3, heads, dim // heads)``,
+        ``blocks.0.out.kernel``, ``(heads, dim // heads, dim)``,
+        ``blocks.0.up.kernel``, ``(dim, 4 * dim)``, and
+        ``blocks.0.down.kernel``, ``(4 * dim, dim)``.
+    """
+    return LanguageModel(
+        vocabulary, dim, heads, layers, constrain, rngs=nnx.Rngs(0)
+    )
+
+
+LM_RULES = (
+    (r"embed\.embedding", P(None, ("model", "data"))),
+    (r".*qkv\.kernel", P("data", None, "model")),
+    (r".*out\.kernel", P("model", None, "data")),
+    (r".*up\.kernel", P("data", "model")),
+    (r".*down\.kernel", P("model", "data")),
+    (r"head\.kernel", P("data", "model")),
+    (r".*", P()),
+)
+"""Specs for :func:`language_model`: FSDP and tensor parallelism together.
+
+Heads, hidden units and vocabulary are sharded over ``"model"``, and
+features over ``"data"``. The features of the embedding are sharded over
+both axes, and scales are replicated.
+
+:meta hide-value:
+"""
+
+
+def next_token_loss(model: Any, batch: dict[str, jax.Array]) -> jax.Array:
+    """Return the mean cross-entropy of the tokens that follow.
+
+    Args:
+        model: What :func:`language_model` gives.
+        batch: What :func:`tokens` gives.
+
+    Returns:
+        The mean over all tokens but the first of each row, as a float32
+        scalar.
+    """
+    given, wanted = batch["tokens"][:, :-1], batch["tokens"][:, 1:]
+    losses = optax.softmax_cross_entropy_with_integer_labels(
+        model(given), wanted
+    )
+    mean: jax.Array = losses.mean()
+    return mean
+
+
+def tokens(
+    rows: int, length: int, vocabulary: int, mesh: Mesh, seed: int = 0
+) -> dict[str, jax.Array]:
+    """Return a batch of random tokens, sharded over ``"data"``.
+
+    Args:
+        rows: The number of rows.
+        length: The tokens that a model is given; a row has one more.
+        vocabulary: The number of different tokens.
+        mesh: Mesh with an axis ``"data"``, whose size divides ``rows``.
+        seed: The seed of the tokens.
+
+    Returns:
+        Int32 ``"tokens"``, ``(rows, length + 1)``, laid out as
+        ``P("data")``. Small tokens are more frequent than large ones.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = rng.random((rows, length + 1)) ** 2 * vocabulary
+    batch = {"tokens": drawn.astype(np.int32)}
+    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
+    return placed
+
+
+class ResidualMLP(CountedMLP):
+    """A CountedMLP whose input is added to its output."""
+
+    def __init__(self, size: int, constrain: Any) -> None:
+        super().__init__(size, seed=0)
+        self.constrain = constrain
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Return ``(batch, size)`` for an x of that shape."""
+        x = self.constrain(x)
+        output: jax.Array = self.constrain(x + super().__call__(x))
+        return output
+
+
+def residual_mlp(
+    size: int, constrain: Callable[[jax.Array], jax.Array]
+) -> nnx.Module:
+    """Return an MLP of two layers whose input is added to its output.
+
+    Args:
+        size: Inputs, hidden units and outputs.
+        constrain: The model calls it on its inputs and its outputs, both
+            float32 ``(batch, size)``, and goes on with what it returns.
+
+    Returns:
+        A Module with the parameters of :func:`mlp` and with ``calls``, an
+        int32 count of its calls that is no parameter.
+    """
+    return ResidualMLP(size, constrain)
+
+
+def residual_error(model: Any, batch: dict[str, jax.Array]) -> jax.Array:
+    """Return the mean squared error of a model.
+
+    Args:
+        model: What :func:`residual_mlp` gives.
+        batch: What :func:`examples` gives.
+
+    Returns:
+        The mean over all entries, as a float32 scalar.
+    """
+    error: jax.Array = model(batch["x"]) - batch["y"]
+    return (error**2).mean()
 
 
 @cache
@@ -629,6 +881,131 @@ SCALED_SPECS = [P("data", None), P()]
 """
 
 
+def stacked_params(layers: int, dim: int, hidden: int) -> dict[str, Any]:
+    """Return the parameters of :func:`residual_block`, for many layers.
+
+    Args:
+        layers: How many layers.
+        dim: Inputs and outputs of a layer.
+        hidden: Its hidden units.
+
+    Returns:
+        Float32 arrays. They are ``"up"`` and ``"down"``, each with a
+        ``"kernel"``, ``(layers, dim, hidden)`` and
+        ``(layers, hidden, dim)``, and a ``"bias"``, ``(layers, hidden)``
+        and ``(layers, dim)``; and ``"scale"``, ``(layers, dim)``.
+    """
+    return {
+        "scale": 1 + normal(layers, dim, seed=5) / 8,
+        "up": {
+            "kernel": normal(layers, dim, hidden, seed=1) / dim**0.5,
+            "bias": normal(layers, hidden, seed=2),
+        },
+        "down": {
+            "kernel": normal(layers, hidden, dim, seed=3) / hidden**0.5 / 4,
+            "bias": normal(layers, dim, seed=4) / layers,
+        },
+    }
+
+
+STACKED_SPECS = {
+    "scale": P(),
+    "up": {"kernel": P(None, None, "data"), "bias": P(None, "data")},
+    "down": {"kernel": P(None, "data"), "bias": P()},
+}
+"""Specs for :func:`stacked_params`: the hidden units over ``"data"``.
+
+The other arrays are replicated.
+
+:meta hide-value:
+"""
+
+
+def residual_block(params: dict[str, Any], x: jax.Array) -> jax.Array:
+    """Return ``x`` plus what a scaled MLP makes of it.
+
+    Args:
+        params: The parameters of one layer: :func:`stacked_params` without
+            the dimension for the layers.
+        x: Float32 ``(batch, dim)``.
+
+    Returns:
+        Float32 ``(batch, dim)``, each row computed from that row of ``x``.
+    """
+    up, down = params["up"], params["down"]
+    hidden = jax.nn.gelu((x * params["scale"]) @ up["kernel"] + up["bias"])
+    output: jax.Array = x + hidden @ down["kernel"] + down["bias"]
+    return output
+
+
+GRADIENT_SPECS = {
+    "embed": P(("data", "model")),
+    "up": P("data", "model"),
+    "down": P("model", None),
+    "bias": P(None, "data"),
+    "norm": P(),
+    "scale": P(),
+}
+"""Specs for :func:`gradients`: over both axes, one of them, or none.
+
+:meta hide-value:
+"""
+
+
+def gradients(size: float, dtype: str = "float32") -> dict[str, Any]:
+    """Return a tree of gradients of six arrays.
+
+    Args:
+        size: A factor of the numbers, which without it have a standard
+            normal distribution.
+        dtype: The dtype of ``"embed"``, ``"up"`` and ``"down"``.
+
+    Returns:
+        ``"embed"`` and ``"down"``, ``(32, 8)``, ``"up"``, ``(8, 32)``,
+        and in float32 ``"bias"``, ``(1, 32)``, ``"norm"``, ``(40,)``, and
+        the scalar ``"scale"``: uncommitted arrays on the first device.
+    """
+    shapes = {
+        "embed": (32, 8),
+        "up": (8, 32),
+        "down": (32, 8),
+        "bias": (1, 32),
+        "norm": (40,),
+        "scale": (),
+    }
+    tree = {
+        name: size * normal(*shape, seed=seed)
+        for seed, (name, shape) in enumerate(shapes.items())
+    }
+    large = {name: tree[name].astype(dtype) for name in [*shapes][:3]}
+    return tree | large
+
+
+def in_shard_map(
+    function: Callable[..., Any], specs: Any, mesh: Mesh, *more: Any
+) -> Callable[[Any], Any]:
+    """Return a function that runs another one on shards, on each device.
+
+    Args:
+        function: Called once while it is traced, inside ``jax.shard_map``:
+            ``function(shards, specs, *more, ("data", "model"))``.
+        specs: A spec for each array, before and after.
+        mesh: Mesh with the axes ``"data"`` and ``"model"``.
+        *more: Further arguments of the function.
+
+    Returns:
+        A compiled function of a tree of whole arrays like ``specs``, on
+        any devices, that returns what the shards of all devices make.
+    """
+
+    @jax.jit
+    @jax.shard_map(mesh=mesh, in_specs=(specs,), out_specs=specs)
+    def on_shards(shards: Any) -> Any:
+        return function(shards, specs, *more, ("data", "model"))
+
+    return lambda tree: on_shards(laid_out(tree, specs, mesh))
+
+
 def optimizer_on(
     mesh: Mesh, tx: Any, *, sharded: bool = False
 ) -> nnx.Optimizer[nnx.Module]:
@@ -715,6 +1092,24 @@ def _train(state: Any) -> Any:
     )
 
 
+def counting(rows: int, length: int, words: int, seed: int) -> Any:
+    """Return rows of tokens that count up by 1, 2 or 3.
+
+    Args:
+        rows: The number of rows.
+        length: The tokens in a row.
+        words: The number of different tokens, where counting begins again.
+        seed: The seed of where a row begins, and by how much it counts.
+
+    Returns:
+        int32 ``(rows, length)``, of NumPy.
+    """
+    rng = np.random.default_rng(seed)
+    first = rng.integers(words, size=(rows, 1))
+    more = rng.integers(1, 4, size=(rows, 1)) * np.arange(length)
+    return ((first + more) % words).astype(np.int32)
+
+
 def random_key(seed: int) -> jax.Array:
     """Return ``jax.random.key(seed)``."""
     return jax.random.key(seed)
@@ -764,3 +1159,65 @@ def normed(*layers: nn.Module) -> nn.Module:
         and batch statistics, ``mean`` and ``var``, all without boxes.
     """
     return nn.Sequential([*layers, nn.BatchNorm(use_running_average=True)])
+
+
+def numpy_rows(
+    size: int, *shape: int, dtype: str = "float32", seed: int = 0
+) -> np.ndarray:
+    """Return rows in NumPy, the same in all processes.
+
+    Args:
+        size: How many rows.
+        *shape: The shape of a row.
+        dtype: Their dtype.
+        seed: The seed of the random numbers.
+
+    Returns:
+        An array ``(size, *shape)`` of numbers from -100 to 100.
+    """
+    random = np.random.default_rng(seed)
+    rows = random.uniform(-100, 100, (size, *shape))
+    return rows.astype(jnp.dtype(dtype))
+
+
+def rows_of_process(rows: np.ndarray, mesh: Mesh) -> np.ndarray:
+    """Return the rows of a global batch that this process reads.
+
+    Args:
+        rows: The global batch, ``(size, ...)``.
+        mesh: The mesh of all processes.
+
+    Returns:
+        The rows of this process's devices along ``"data"``.
+    """
+    here = NamedSharding(mesh, P("data")).addressable_devices_indices_map(
+        rows.shape
+    )
+    parts = [part[0].indices(len(rows)) for part in here.values() if part]
+    starts, stops, _ = zip(*parts, strict=True)
+    return rows[min(starts) : max(stops)]
+
+
+def except_last(usual: Any, last: Any) -> Any:
+    """Return the first in all processes but the last, and there the other.
+
+    Args:
+        usual: What the first processes get.
+        last: What the last process gets, if there are several.
+    """
+    index, count = jax.process_index(), jax.process_count()
+    return last if 0 < index == count - 1 else usual
+
+
+def spread(rows: np.ndarray, spec: P, mesh: Mesh) -> jax.Array:
+    """Return an array that is sharded over the devices of all processes.
+
+    Args:
+        rows: The whole array, which each process has.
+        spec: How the result is sharded.
+        mesh: The mesh of all processes.
+    """
+    sharding = NamedSharding(mesh, spec)
+    return jax.make_array_from_callback(
+        rows.shape, sharding, lambda index: rows[index]
+    )

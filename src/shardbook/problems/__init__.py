@@ -29,5 +29,17 @@ PARTS = {
         "tree_mode_shard_map",
         "fsdp_step",
     ),
+    "Shipping a training run": (
+        "accumulate_gradients",
+        "clip_local",
+        "scan_layers",
+        "vocab_parallel_loss",
+        "fsdp_adamw",
+        "repair_step",
+    ),
+    "Past one machine": (
+        "feed_batch",
+        "one_metric",
+    ),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)

@@ -1,0 +1,133 @@
+"""What a right ``clip_local`` must show."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from shardbook.grading import measures, same
+from shardbook.grading.cases import Seen, compiled, on_meshes
+
+# What a device may send, in bytes: a few float32 scalars.
+MOST = 64
+
+
+def few_bytes(seen: Seen) -> str:
+    """Count the bytes that a device sends, if they are too many."""
+    sent = sum(
+        part.sent * part.times
+        for each in compiled(seen.attempt, seen.case)
+        for part in each.communication
+    )
+    few = f"at most {MOST} bytes"
+    return f"a device sends {f'{sent:,} bytes' if sent > MOST else few}"
+
+
+def nearly(got: Any, expected: Any) -> bool:
+    """Tell whether trees agree but for two roundings to bfloat16."""
+    return all(
+        jax.tree.leaves(
+            jax.tree.map(
+                lambda a, b: np.allclose(
+                    np.float32(a), np.float32(b), rtol=2**-6
+                ),
+                got,
+                expected,
+            )
+        )
+    )
+
+
+def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
+    """Clip by the norm of a device's own shards."""
+    del specs, axes
+    return optax.clip_by_global_norm(limit).update(shards, None)[0]
+
+
+def counted_again(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
+    """Add up over all axes, so that replicated arrays count again."""
+    del specs
+    squares = [
+        jnp.sum(shard.astype(jnp.float32) ** 2)
+        for shard in jax.tree.leaves(shards)
+    ]
+    norm = jax.lax.psum(sum(squares), axes) ** 0.5
+    factor = jnp.where(norm < limit, 1, limit / norm)
+    return jax.tree.map(lambda g: (g * factor).astype(g.dtype), shards)
+
+
+def clips(limit: float, tree: str, specs: str = "GRADIENT_SPECS") -> str:
+    """Write a call."""
+    return f"in_shard_map(clip_local, {specs}, {{mesh}}, {limit})({tree})"
+
+
+MIXED = on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
+ALL = "('data', 'model')"
+SHARDED = on_meshes(
+    clips(
+        0.25, "[normal(16, 8), normal(32, seed=1)]", f"[P({ALL}), P({ALL})]"
+    )
+)
+EXAMPLE = MIXED[0].call
+SMALL = on_meshes(clips(1.0, "gradients(0.01)"))
+# Below the limit on each device, and above it in all.
+BETWEEN = on_meshes(clips(25.0, "gradients(1.0)"))
+BFLOAT16 = on_meshes(clips(1.0, "gradients(1.0, 'bfloat16')"))
+# A sum in bfloat16 gets stuck at 128, where adding 0.45 changes nothing.
+MANY = on_meshes(
+    clips(1.0, "[normal(4).astype('bfloat16')] * 400", "[P()] * 400")
+)[:1]
+# An all-reduce for each array is one of 100 numbers, once XLA has combined
+# them.
+SPREAD = on_meshes(
+    clips(1.0, "[normal(8)] * 100", f"[P({ALL})] * 100"), programs=True
+)[:1]
+ZERO = on_meshes(clips(1.0, "gradients(0.0)"))[:1]
+NAN = "{'embed': with_nan(normal(32, 8))}"
+WITH_NAN = on_meshes(clips(1.0, f"gradients(1.0) | {NAN}"))[:1]
+OWN = same.Rival(
+    own_norm,
+    "each device used the norm of its own shards",
+    read="The norm of a device",
+)
+AGAIN = same.Rival(
+    counted_again,
+    "a replicated array counts on every device, not once",
+    read="A replicated array that counts eight times",
+)
+WRONG = "these are not the gradients, clipped by the norm of all of them"
+KEPT = "the norm is below the limit, and the gradients have changed"
+NARROW = (
+    "the norm of bfloat16 gradients is not in float32: convert them before "
+    "they are squared"
+)
+HIDDEN = "one gradient is NaN, and others are not NaN after clipping"
+NOTHING = "the gradients are zero, and are not zero after clipping"
+MUCH = (
+    "a device sends more than a few sums: first add up the squares of all "
+    "its arrays that are sharded over the same axes"
+)
+LOW = "A norm in bfloat16"
+CHECKS = (
+    # First a tree in which nothing tells shard_map of a missing sum.
+    same.types(SHARDED),
+    same.values(SHARDED, measures.result, WRONG, rivals=[OWN]),
+    same.types([*MIXED, *BFLOAT16]),
+    same.values([*MIXED, *BETWEEN], measures.result, WRONG, rivals=[AGAIN]),
+    same.values(SMALL, measures.result, KEPT),
+    same.values(ZERO, measures.result, NOTHING, read="A NaN that spreads"),
+    same.values(
+        WITH_NAN, measures.result, HIDDEN, read="A NaN that spreads"
+    ),
+    same.values(BFLOAT16, measures.result, WRONG, agree=nearly),
+    same.values(MANY, measures.result, NARROW, read=LOW, agree=nearly),
+    same.communication([*MIXED, *SPREAD], few_bytes, MUCH),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|require replication|check_vma", "The norm of a device"),
+    ("unbound axis|axis name", "The API"),
+    ("structure|arity|None", "Problem"),
+)

@@ -1,0 +1,90 @@
+"""What a right ``feed_batch`` must show, in each of two processes."""
+
+from dataclasses import replace
+
+from shardbook.grading import measures, same
+from shardbook.grading.cases import Case, on_meshes
+
+BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, dtype='int32')")
+CASES = [
+    case
+    for batch in BATCHES
+    for case in on_meshes(
+        f"feed_batch(rows_of_process({batch}, {{mesh}}), {{mesh}})"
+    )
+]
+EXAMPLE = CASES[0].call
+# Of 2 MiB, so that what is sent of it can't be small.
+LARGE = [
+    Case(case.call, programs=True)
+    for case in on_meshes(
+        "feed_batch(rows_of_process(numpy_rows(4096, 128), {mesh}), {mesh})"
+    )
+]
+USUAL = "numpy_rows(16, 4)"
+OTHERS = {
+    "fewer rows": "numpy_rows(8, 4)",
+    "rows of another length": "numpy_rows(16, 2)",
+    "another rank": "numpy_rows(16, 2, 2)",
+    "another dtype": "numpy_rows(16, 4, dtype='int32')",
+}
+APART = [
+    case
+    for other in OTHERS.values()
+    for case in on_meshes(
+        f"feed_batch(except_last({USUAL}, {other}), {{mesh}})"
+    )[:2]
+]
+COPIES = "where copies from one device to another are refused"
+CHECKS = (
+    same.types(CASES),
+    same.values(
+        CASES,
+        measures.held,
+        "a process doesn't hold the rows that belong to its devices",
+    ),
+    same.placement(
+        CASES,
+        measures.layouts,
+        'the batch is not sharded as P("data")',
+        read="The API",
+    ),
+    same.placement(
+        replace(CASES[0], given=COPIES),
+        measures.copies,
+        "rows go to one device first and are copied from there",
+        under=measures.guarded_copies,
+    ),
+    same.communication(
+        LARGE,
+        measures.sends_little,
+        "rows travel between devices, though each process has its own",
+        read="The API",
+    ),
+    same.refusal(
+        APART,
+        "the processes hand in rows of different shapes or dtypes: raise a "
+        "ValueError in all of them",
+        read="Problem",
+    ),
+    *(
+        same.refusal(
+            on_meshes(
+                f"feed_batch(except_last({USUAL}, {OTHERS[other]}), "
+                "{mesh})"
+            ),
+            "the message must name the shapes and dtypes of both",
+            names=names,
+        )
+        for other, names in (
+            ("fewer rows", "float32 16 8"),
+            ("another dtype", "float32 int32"),
+        )
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("non-addressable", "The API"),
+    ("not the same on each process", "Rows that travel"),
+)

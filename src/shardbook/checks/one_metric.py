@@ -1,0 +1,57 @@
+"""What a right ``one_metric`` must show, in each of two processes."""
+
+from shardbook.grading import measures, same
+from shardbook.grading.cases import Case, on_meshes
+
+CASES = [
+    *on_meshes(
+        'one_metric(spread(numpy_rows(64), P("data"), {mesh}), {mesh})'
+    ),
+    *on_meshes(
+        "one_metric(spread(numpy_rows(16, 8, dtype='int32'), "
+        'P("data", "model"), {mesh}), {mesh})'
+    ),
+    *on_meshes(
+        "one_metric(spread(numpy_rows(64, 2, dtype='bfloat16'), "
+        'P(("data", "model")), {mesh}), {mesh})'
+    ),
+    *on_meshes("one_metric(spread(numpy_rows(8), P(), {mesh}), {mesh})")[
+        :1
+    ],
+]
+EXAMPLE = CASES[0].call
+LARGE = [
+    Case(case.call, programs=True)
+    for case in on_meshes(
+        'one_metric(spread(numpy_rows(65536), P("data"), {mesh}), {mesh})'
+    )
+]
+
+
+def is_close(found: float, wanted: float) -> bool:
+    """Tell whether two means of numbers from -100 to 100 agree.
+
+    Their sums are small beside the numbers, and added up in any order.
+    """
+    return abs(found - wanted) < 1e-3
+
+
+CHECKS = (
+    same.contract(
+        CASES, measures.kind, "the result must be a Python float"
+    ),
+    same.values(
+        CASES,
+        measures.result,
+        "this is not the mean of all values in float32",
+        agree=is_close,
+    ),
+    same.communication(
+        LARGE,
+        measures.sends_little,
+        "values travel between devices: add them up on each device first",
+        read="The API",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (("non-addressable", "On eight devices"),)

@@ -1,0 +1,227 @@
+"""What a right ``vocab_parallel_loss`` must show."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from shardbook.grading import measures, same
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import Case, Seen, on_meshes, once
+from shardbook.inputs import mesh_of
+from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
+from shardbook.tools.program import Program, program
+
+# Bytes that a device may send: in the loss and in the backward pass, for
+# each of its tokens over "model", and for all of them over "data".
+A_TOKEN, SCALARS = 128, 64
+
+
+def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
+    """Give the loss and the gradients of 64 times the loss, under jit."""
+    function: Any = attempt.function
+
+    @jax.jit
+    def loss(hidden: Any, embedding: Any, labels: Any) -> Any:
+        return function(hidden, embedding, labels, mesh)
+
+    @jax.jit
+    def slopes(hidden: Any, embedding: Any, labels: Any) -> Any:
+        def scaled(*pair: Any) -> Any:
+            return 64 * function(*pair, labels, mesh)
+
+        pair = jax.grad(scaled, argnums=(0, 1))(hidden, embedding)
+        names = "gradient of hidden", "gradient of embedding"
+        return dict(zip(names, pair, strict=True))
+
+    # What has been compiled for a mesh is good for all cases on it.
+    kept: tuple[Any, Any] = attempt.seen.setdefault(mesh, (loss, slopes))
+    return kept
+
+
+@once
+def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
+    """Give loss and gradients for other arguments of the same shapes."""
+    ((given, _),) = arguments(case.call)
+    hidden, embedding, labels, mesh = given
+    attempt.name_call(case.call, case.given)
+    found = {}
+    for name, some, those in (
+        ("given", hidden, labels),
+        # Logits up to 2,000: exp(89) is too large for float32.
+        ("large", 200 * hidden, labels),
+        ("none", hidden, 0 * labels - 1),
+    ):
+        loss, slopes = jitted(attempt, mesh)
+        with attempt.running():
+            value = {"loss": loss(some, embedding, those)}
+            found[name] = value | slopes(some, embedding, those)
+            jax.block_until_ready(found[name])
+    return found
+
+
+def under_jit(name: str) -> Callable[[Seen], Any]:
+    """Give the function that gives the loss and its gradients by name."""
+    return lambda seen: varied(seen.attempt, seen.case)[name]
+
+
+@once
+def compiled(attempt: Attempt, case: Case) -> list[Program]:
+    """Compile the loss of a case, and its gradients."""
+    (((*arrays, mesh), _),) = arguments(case.call)
+    attempt.name_call(case.call, case.given)
+    with attempt.running():
+        return [program(each, *arrays) for each in jitted(attempt, mesh)]
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe which device holds which slice of the gradients."""
+    found = under_jit("given")(seen).items()
+    return {name: measures.describe_shards(each) for name, each in found}
+
+
+def near(got: Any, expected: Any) -> bool:
+    """Compare to a part of the largest number of each array."""
+    return all(
+        np.allclose(got[name], want, 0, part * abs(want).max())
+        for part, (name, want) in zip(
+            (1e-4, 1e-3, 1e-3), expected.items(), strict=True
+        )
+    )
+
+
+def parts(seen: Seen) -> tuple[int, int, int]:
+    """Give a device's tokens, and its bytes of hidden and embedding."""
+    hidden, embedding, labels, mesh = seen.arguments
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    return (
+        labels.size // data,
+        hidden.nbytes // data,
+        embedding.nbytes // model,
+    )
+
+
+def within(
+    seen: Seen, count: Callable[[Program], int], *limits: int
+) -> str:
+    """Write the bytes of both passes, or the limit of those within."""
+    programs = compiled(seen.attempt, seen.case)
+    lines = []
+    for name, each, limit in zip(
+        ("loss", "loss and gradients"), programs, limits, strict=True
+    ):
+        got = count(each)
+        words = f"at most {limit:,}" if got <= limit else f"{got:,}"
+        lines.append(f"{name}: {words} bytes on a device")
+    return "\n".join(lines)
+
+
+def sent_over_model(seen: Seen) -> str:
+    """Describe what is sent, but over "data" alone."""
+    tokens, hidden, _ = parts(seen)
+    few, n = A_TOKEN * tokens, seen.arguments[3].shape["model"]
+    # In a ring, an all-reduce sends so many times its bytes.
+    limits = few, 2 * few + 2 * hidden * (n - 1) // n
+    return within(
+        seen, lambda each: each.sent() - each.sent("data"), *limits
+    )
+
+
+def sent_over_data(seen: Seen) -> str:
+    """Describe what is sent over "data"."""
+    _, _, embedding = parts(seen)
+    n = seen.arguments[3].shape["data"]
+    limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
+    return within(seen, lambda each: each.sent("data"), *limits)
+
+
+def temporaries(seen: Seen) -> str:
+    """Describe the intermediates: four blocks of logits and the shards."""
+    tokens, hidden, embedding = parts(seen)
+    block = tokens * embedding // seen.arguments[1].shape[1]
+    limit = 4 * block + 2 * (hidden + embedding)
+    return within(seen, lambda each: each.memory.temporaries, limit, limit)
+
+
+def mean_of_means(
+    hidden: Any, embedding: Any, labels: Any, mesh: Mesh
+) -> Any:
+    """Average the means of the data shards."""
+    count = mesh.shape["data"]
+    hidden, embedding, labels = jax.device_get((hidden, embedding, labels))
+    shards = zip(
+        np.split(hidden, count), np.split(labels, count), strict=True
+    )
+    return (
+        sum(
+            vocab_parallel_loss(tokens, embedding, those, mesh_of(1, 1))
+            for tokens, those in shards
+        )
+        / count
+    )
+
+
+CASES = on_meshes(
+    "vocab_parallel_loss(laid_out(normal(256, 64), P('data'), {mesh}), "
+    "laid_out(normal(2048, 64, seed=1) / 4, P('model'), {mesh}), "
+    "laid_out(labels(256, 2048, left_out=40), P('data'), {mesh}), {mesh})"
+)
+EXAMPLE = CASES[0].call
+MEANS = same.Rival(
+    mean_of_means,
+    'the devices along "data" average their means, although some have '
+    "more labels than others",
+    read="The mean of the means",
+)
+WRONG = "this is not the mean cross entropy of the tokens with a label"
+SLOPES = (
+    "the loss under jax.jit, or a gradient of 64 times the loss, is not "
+    "right"
+)
+LARGE = f"with 200 times hidden, for logits up to 2,000, {SLOPES}"
+NONE = f"with labels of -1 alone, {SLOPES}: all three are 0"
+LAYOUT = "the loss is not replicated over the mesh"
+LAYOUTS = (
+    "under jax.jit, the loss is not replicated, or the gradients are not "
+    "sharded like hidden and embedding"
+)
+OVER_MODEL = (
+    'over "model", devices exchange more than a few numbers for a token '
+    "and the gradient of hidden"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than a few scalars and the '
+    "gradient of embedding"
+)
+ROWS = "the intermediates take more than four blocks of logits"
+EIGHT = "On eight devices"
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
+    same.values(CASES, under_jit("given"), SLOPES, agree=near),
+    same.values(
+        CASES, under_jit("large"), LARGE, agree=near, read="The API"
+    ),
+    same.values(CASES, under_jit("none"), NONE, agree=near),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES, layouts, LAYOUTS, read="A spec without the words"
+    ),
+    same.communication(CASES, sent_over_model, OVER_MODEL, read=EIGHT),
+    same.communication(
+        CASES,
+        sent_over_data,
+        OVER_DATA,
+        read="Chunks that each add up a gradient",
+    ),
+    same.placement(CASES, temporaries, ROWS, read=EIGHT),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("pmax", "The API"),
+    ("replicat|vma|varying", "The API"),
+    ("[Tt]racer|[Cc]oncret|divi(sible|de)", "Problem"),
+    ("dot_general|contract|broadcast|shape", "On eight devices"),
+)

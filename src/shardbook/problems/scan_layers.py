@@ -1,0 +1,72 @@
+"""Scan over a model's layers, with sharded parameters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.sharding import Mesh, PartitionSpec as P
+
+
+def scan_layers(
+    block: Callable[[Any, jax.Array], jax.Array],
+    stacked: Any,
+    x: jax.Array,
+    specs: Any,
+    mesh: Mesh,
+) -> jax.Array:
+    """Return ``x`` after all layers, ``(batch, dim)``.
+
+    Each turn of a loop gathers the parameters of one layer, and frees them
+    again. With ``n`` devices along ``"data"`` and ``S`` bytes of sharded
+    parameters in all layers, a device sends ``S * (n - 1) / n`` bytes, and
+    three times as many in a gradient: two gathers and a reduce-scatter.
+
+    Args:
+        block: ``block(params, x)``: a layer. It gets its own parameters
+            and gives an array like ``x``, each row from the same row.
+        stacked: The parameters of all layers, float32 arrays of
+            ``(layers, ...)``, sharded by ``specs``.
+        x: The input, float32 ``(batch, dim)``, sharded as ``P("data")``.
+        specs: A spec for each array of ``stacked``: first ``None``, for
+            the layers, then ``"data"`` for at most one dimension and
+            ``None`` for the others.
+        mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
+
+    Returns:
+        The output of the last layer, float32 ``(batch, dim)``, sharded as
+        ``P("data")``. Gradients of ``stacked`` are sharded by ``specs``.
+
+    Raises:
+        ValueError: From jax, if the size of ``"data"`` does not divide
+            ``batch``, or a dimension that it shards.
+
+    Example:
+        ``y = scan_layers(block, stacked, x, specs, mesh)``
+
+    References:
+        Zhao et al., *PyTorch FSDP: Experiences on Scaling Fully Sharded
+        Data Parallel*, 2023, section 3, https://arxiv.org/abs/2304.11277
+    """
+    # --- solution ---
+    inputs = (specs, P("data"))
+
+    def gather(shard: jax.Array, spec: P) -> Any:
+        if "data" not in spec:
+            return shard
+        # In the loop, the arrays have no dimension for the layers.
+        axis = spec.index("data") - 1
+        return jax.lax.all_gather(shard, "data", axis=axis, tiled=True)
+
+    @jax.checkpoint
+    def layer(x: jax.Array, shards: Any) -> tuple[jax.Array, None]:
+        params = jax.tree.map(gather, shards, specs)
+        return block(params, x), None  # float32[batch/data,dim]
+
+    @jax.jit
+    @jax.shard_map(mesh=mesh, in_specs=inputs, out_specs=P("data"))
+    def run(shards: Any, x: jax.Array) -> jax.Array:
+        y, _ = jax.lax.scan(layer, x, shards)
+        return y
+
+    y: jax.Array = run(stacked, x)  # float32[batch@data,dim]
+    return y

@@ -1,0 +1,108 @@
+"""The repaired step, and that what is handed out trains as well."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from flax import nnx
+from jax.sharding import Mesh
+
+from shardbook import inputs, layout, program
+from shardbook.inputs import counting
+from shardbook.problems import repair_step as solution
+from shardbook.reader import attempt_files
+
+
+def train(module: Any, mesh: Mesh) -> list[float]:
+    """Train a few steps, and return the losses."""
+    model, optimizer, place, step = module.repair_step(mesh)
+    return [
+        float(step(model, optimizer, place(counting(32, 17, 1024, seed))))
+        for seed in range(4)
+    ]
+
+
+@pytest.fixture(scope="module")
+def starter(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Import what is handed out."""
+    path: Path = tmp_path_factory.mktemp("starter") / "handed_out.py"
+    path.write_text(attempt_files.starter("repair_step"), "utf-8")
+    spec = importlib.util.spec_from_file_location("handed_out", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[float]:
+    """Train on one device, without microbatches or a mesh."""
+    import optax
+
+    model = solution.Transformer(inputs.mesh_of(1, 1), nnx.Rngs(0))
+    rates = optax.warmup_cosine_decay_schedule(0.0, 0.01, 2, 100)
+    clip = optax.clip_by_global_norm(1.0)
+    tx = optax.chain(clip, optax.adamw(rates))
+    optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
+    losses = []
+    for seed in range(4):
+        tokens = counting(32, 17, 1024, seed)
+        loss, gradients = nnx.value_and_grad(solution.loss_of)(
+            model, tokens
+        )
+        optimizer.update(model, gradients)
+        losses.append(float(loss))
+    return losses
+
+
+def test_losses_are_those_of_one_device(
+    mesh: Mesh, alone: list[float]
+) -> None:
+    """The losses fall, as on one device without microbatches."""
+    losses = train(solution, mesh)
+
+    np.testing.assert_allclose(losses, alone, rtol=1e-4)
+    assert losses[-1] < losses[0] - 0.1
+
+
+def test_what_is_handed_out_trains_the_same(
+    mesh: Mesh, starter: Any, alone: list[float]
+) -> None:
+    """Its faults are silent."""
+    np.testing.assert_allclose(train(starter, mesh), alone, rtol=1e-4)
+
+
+def test_each_fault_costs(starter: Any) -> None:
+    """On a mesh of two axes, what was broken is worse in each respect."""
+    if jax.device_count() < 8:
+        pytest.skip("the figures are those of eight devices")
+    mesh = inputs.mesh_of(2, 4)
+    reports = []
+    for module in (starter, solution):
+        model, optimizer, place, step = module.repair_step(mesh)
+        tokens = place(counting(32, 17, 1024, 0))
+        reports.append(program(step, model, optimizer, tokens))
+        moments = layout(optimizer)
+        whole = sum(leaf.bytes_per_device for leaf in moments)
+        reports.append(whole)
+    before, moments_before, after, moments_after = reports
+
+    assert before.sent("data") > 3 * after.sent("data")
+    assert before.sent("model") > after.sent("model")
+    assert before.memory.total > 2 * after.memory.total
+    assert moments_before > 3 * moments_after
+    assert before.memory.donated == 0 < after.memory.donated
+
+
+def test_shardings_stay(mesh: Mesh) -> None:
+    """After a step, each array is sharded as before."""
+    model, optimizer, place, step = solution.repair_step(mesh)
+    before = layout(model), layout(optimizer)
+    step(model, optimizer, place(counting(32, 17, 1024, 0)))
+
+    layout(model).expect(before[0])
+    layout(optimizer).expect(before[1])
