@@ -46,6 +46,7 @@ intersphinx_mapping = {
         "https://flax-linen.readthedocs.io/en/latest",
         "_inv/flax-linen.inv",
     ),
+    "numpy": ("https://numpy.org/doc/stable", "_inv/numpy.inv"),
 }
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True

@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 
 KIB, REQUESTS = 170, 10
 # With the text of all pages.
-SEARCH_KIB = 320
+SEARCH_KIB = 400
 SEARCH = {"language_data", "search", "searchindex", "searchtools"}
 # Scripts, and what a page that loads one has.
 PARTS = {"explorer": "shardbook-explorer", "predict": "predict"}

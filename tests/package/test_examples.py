@@ -12,12 +12,15 @@ import jax
 import pytest
 
 from shardbook.tools import draw, layout, program, raises
+from shardbook.tools.multiprocess import processes
 from shardbook_site.cells import CELL
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("module", [draw, layout, program, raises])
+@pytest.mark.parametrize(
+    "module", [draw, layout, processes, program, raises]
+)
 def test_the_examples_print_what_they_show(module: object) -> None:
     """Each example of a module runs and prints what its docstring shows."""
     failed, attempted = doctest.testmod(module, raise_on_error=False)

@@ -13,12 +13,14 @@ SRC = Path(__file__).parents[2] / "src"
 # Each room with the rooms that it may import. None of them imports upward.
 ROOMS: dict[str, set[str]] = {
     "shardbook.tools": set(),
+    "shardbook.tools.multiprocess": {"shardbook.tools"},
     "shardbook.problems": set(),
     "shardbook.inputs": set(),
     "shardbook.book": {"shardbook.problems"},
     "shardbook.grading.jobs": {"shardbook.problems"},
     "shardbook.grading": {
         "shardbook.tools",
+        "shardbook.tools.multiprocess",
         "shardbook.problems",
         "shardbook.inputs",
         "shardbook.book",

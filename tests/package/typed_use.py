@@ -32,6 +32,7 @@ from shardbook import (
     draw,
     layout,
     machine,
+    processes,
     program,
     raises,
 )
@@ -49,6 +50,7 @@ def use_tools(step: Callable[..., Any], model: object) -> None:
     there: Machine = machine("h100:8x8", data=8, model=8)
     assert_type(there.mesh, jax.sharding.Mesh)
     assert_type(there.place([1]), list[int])
+    assert_type(processes("train.py", "--steps", 3), list[Any])
     use_verdict(check(step, seconds=10))
     with raises(ValueError, "not even"):
         step(model)

@@ -212,7 +212,7 @@ def test_the_code_of_a_page_is_formatted(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_solution_stands_alone(name: str) -> None:
-    """Solution and starter run with jax, flax, Orbax and numpy alone."""
+    """Solution and starter run with jax, numpy, flax and what it needs."""
     path = ROOT / "src" / "shardbook" / "problems" / f"{name}.py"
     text = path.read_text("utf-8")
     found = set()
@@ -223,9 +223,8 @@ def test_a_solution_stands_alone(name: str) -> None:
             # What is beside the file has no name of its own.
             module = "" if node.level else str(node.module)
             found.add(module.partition(".")[0])
-    foreign = (
-        found - {"jax", "flax", "numpy", "orbax"} - sys.stdlib_module_names
-    )
+    known = {"jax", "flax", "numpy", "optax", "orbax"}
+    foreign = found - known - sys.stdlib_module_names
 
     assert not foreign, f"{path}: do without {foreign}"
     assert text.count("    # --- solution ---\n") == 1, (
