@@ -37,7 +37,14 @@ HOSTILE = {
     ),
     "loops": (
         "while jax.process_index() == 1:\n    pass",
-        ("crashed", r"used more than 25 s.*process 1 waited at .*:3[67]"),
+        ("crashed", r"used more than 25 s.*process 1 was at .*:3[67]"),
+    ),
+    "lost_before_the_cause": (
+        "if jax.process_index() == 0:\n"
+        "    raise RuntimeError('Gloo: DEADLINE_EXCEEDED')\n"
+        "__import__('time').sleep(3)\n"
+        "raise KeyError('rows')",
+        ("crashed", r"KeyError: 'rows'.*in process 1 of 2"),
     ),
     "another_number_in_one": (
         "if jax.process_index() == 1:\n    return 0.0",

@@ -76,8 +76,9 @@ def grade(
             found, _ = run.grade(
                 problem, given, seconds, seat.devices, elsewhere=False
             )
-            fails = found["status"] not in ("right", "incomplete")
-            return Returned(pickle.dumps(found), fails)
+            # One that lost another is no reason to end the other, which
+            # may be the cause.
+            return Returned(pickle.dumps(found), _is_cause(found))
 
         return fork(seat, work, hear)
 
@@ -106,16 +107,12 @@ def _found(fates: Mapping[int, Fate], limit: str) -> dict[str, Any]:
         for index, fate in fates.items()
         if isinstance(fate, Returned)
     }
-    failed = {i: found[i] for i in found if _fails(fates[i])}
-    own = {
-        index: each
-        for index, each in failed.items()
-        if not BECAUSE_OF_OTHERS.search(each.get("why", ""))
-    }
-    if limit or (causes(fates) and not own):
+    failed = {i: each for i, each in found.items() if _fails(each)}
+    own = {i: each for i, each in failed.items() if _is_cause(each)}
+    if not own and (limit or causes(fates) or len(found) < len(fates)):
         return {}
     if not failed:
-        return found[0] if len(found) == len(fates) else {}
+        return found[0]
     index, first = min((own or failed).items())
     if [first] * len(fates) != [*found.values()]:
         where = f"in process {index} of {len(fates)}"
@@ -123,8 +120,14 @@ def _found(fates: Mapping[int, Fate], limit: str) -> dict[str, Any]:
     return first
 
 
-def _fails(fate: Fate) -> bool:
-    return isinstance(fate, Returned) and fate.fails
+def _fails(found: Mapping[str, Any]) -> bool:
+    return found["status"] not in ("right", "incomplete")
+
+
+def _is_cause(found: Mapping[str, Any]) -> bool:
+    """Tell whether a process failed of itself."""
+    lost = BECAUSE_OF_OTHERS.search(found.get("why", ""))
+    return _fails(found) and not lost
 
 
 def _why(fates: Mapping[int, Fate], limit: str) -> str:
@@ -135,14 +138,21 @@ def _why(fates: Mapping[int, Fate], limit: str) -> str:
         lines = ["the processes wait for one another"]
     for index, fate in fates.items():
         if limit or not first or index in first:
-            lines.append(f"process {index} {_told(fate)}")
+            lines.append(
+                f"process {index} {_told(fate, short=bool(limit))}"
+            )
     return "\n".join(lines)
 
 
-def _told(fate: Fate) -> str:
+def _told(fate: Fate, *, short: bool) -> str:
     """Say what became of a process, with no lines but the attempt's."""
+    if isinstance(fate, Returned):
+        found = pickle.loads(fate.value)
+        if _fails(found):
+            first, *_ = found["why"].splitlines()
+            return f"then lost the others: {first}"
     if not isinstance(fate, Waiting) or not fate.lines:
-        return told(fate)
+        return told(fate, short=short)
     lines = tuple(
         each
         for each in fate.lines
@@ -150,4 +160,4 @@ def _told(fate: Fate) -> str:
     )
     if not lines:
         return "has made the call, and waits for the others"
-    return told(Waiting(lines, fate.joined, fate.answered))
+    return told(Waiting(lines, fate.joined, fate.answered), short=short)
