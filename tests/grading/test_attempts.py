@@ -17,7 +17,7 @@ from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
 # All attempts of a share, one after the other.
-PATIENT = Limits(seconds=1200)
+PATIENT = Limits(seconds=3600)
 PAGES = Path(__file__).parents[2] / "docs/problems"
 
 
