@@ -3,29 +3,29 @@
 from dataclasses import replace
 
 from shardbook.grading import measures, same
-from shardbook.grading.cases import Case, on_meshes
+from shardbook.grading.cases import on_meshes
 
-BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, dtype='int32')")
+BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, 2, dtype='int32')")
+CALL = "feed_batch(rows_of_process({batch}, {mesh}), {mesh})"
 CASES = [
     case
     for batch in BATCHES
-    for case in on_meshes(
-        f"feed_batch(rows_of_process({batch}, {{mesh}}), {{mesh}})"
-    )
+    for case in on_meshes(CALL.replace("{batch}", batch))
 ]
+BACKWARDS = on_meshes(
+    CALL.replace("{batch}", "numpy_rows(32)").replace(
+        "{mesh}", "backwards({mesh})"
+    ),
+    given="where the devices of the last process come first in the mesh",
+)
 EXAMPLE = CASES[0].call
 # Of 2 MiB, so that what is sent of it can't be small.
-LARGE = [
-    Case(case.call, programs=True)
-    for case in on_meshes(
-        "feed_batch(rows_of_process(numpy_rows(4096, 128), {mesh}), {mesh})"
-    )
-]
+LARGE = on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
 USUAL = "numpy_rows(16, 4)"
 OTHERS = {
     "fewer rows": "numpy_rows(8, 4)",
     "rows of another length": "numpy_rows(16, 2)",
-    "another rank": "numpy_rows(16, 2, 2)",
+    "another rank": "numpy_rows(16, 4, 1)",
     "another dtype": "numpy_rows(16, 4, dtype='int32')",
 }
 APART = [
@@ -38,16 +38,16 @@ APART = [
 COPIES = "where copies from one device to another are refused"
 CHECKS = (
     same.types(CASES),
-    same.values(
-        CASES,
-        measures.held,
-        "a process doesn't hold the rows that belong to its devices",
-    ),
     same.placement(
         CASES,
         measures.layouts,
         'the batch is not sharded as P("data")',
         read="The API",
+    ),
+    same.values(
+        CASES,
+        measures.held,
+        "a process doesn't hold the rows that belong to its devices",
     ),
     same.placement(
         replace(CASES[0], given=COPIES),
@@ -59,7 +59,14 @@ CHECKS = (
         LARGE,
         measures.sends_little,
         "rows travel between devices, though each process has its own",
-        read="The API",
+        read="Rows that travel",
+        under=measures.runs_noted,
+    ),
+    same.types(BACKWARDS),
+    same.values(
+        BACKWARDS,
+        measures.held,
+        "a process's rows don't stand where its devices are in the mesh",
     ),
     same.refusal(
         APART,
@@ -77,14 +84,15 @@ CHECKS = (
             names=names,
         )
         for other, names in (
-            ("fewer rows", "float32 16 8"),
-            ("another dtype", "float32 int32"),
+            ("fewer rows", "float32 16 8 4"),
+            ("another dtype", "float32 int32 16 4"),
         )
     ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("divi(sible|de)", "Problem"),
+    ("shard shape|host data", "The API"),
     ("non-addressable", "The API"),
     ("not the same on each process", "Rows that travel"),
 )

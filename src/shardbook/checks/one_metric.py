@@ -1,14 +1,14 @@
 """What a right ``one_metric`` must show, in each of two processes."""
 
 from shardbook.grading import measures, same
-from shardbook.grading.cases import Case, on_meshes
+from shardbook.grading.cases import on_meshes
 
 CASES = [
     *on_meshes(
         'one_metric(spread(numpy_rows(64), P("data"), {mesh}), {mesh})'
     ),
     *on_meshes(
-        "one_metric(spread(numpy_rows(16, 8, dtype='int32'), "
+        "one_metric(spread(numpy_rows(16, 8, 3, dtype='int32'), "
         'P("data", "model"), {mesh}), {mesh})'
     ),
     *on_meshes(
@@ -20,12 +20,9 @@ CASES = [
     ],
 ]
 EXAMPLE = CASES[0].call
-LARGE = [
-    Case(case.call, programs=True)
-    for case in on_meshes(
-        'one_metric(spread(numpy_rows(65536), P("data"), {mesh}), {mesh})'
-    )
-]
+LARGE = on_meshes(
+    'one_metric(spread(numpy_rows(65536), P("data"), {mesh}), {mesh})'
+)
 
 
 def is_close(found: float, wanted: float) -> bool:
@@ -43,14 +40,21 @@ CHECKS = (
     same.values(
         CASES,
         measures.result,
-        "this is not the mean of all values in float32",
+        "this is not the mean of all values, each counted once, in float32",
         agree=is_close,
+    ),
+    same.values(
+        CASES,
+        measures.same_in_all,
+        "the processes get different numbers",
+        read="A computation in one process",
     ),
     same.communication(
         LARGE,
         measures.sends_little,
         "values travel between devices: add them up on each device first",
-        read="The API",
+        read="All values in every process",
+        under=measures.runs_noted,
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -49,6 +49,39 @@ def compilations(note: Callable[[Any], None]) -> Iterator[None]:
 
 
 @contextmanager
+def runs(note: Callable[[Any], None]) -> Iterator[None]:
+    """Call ``note`` with an executable each time that it is run.
+
+    Raises:
+        MissingInternal: If jax runs programs in another way.
+    """
+    try:
+        from jax._src import pjit
+        from jax._src.interpreters import pxla
+
+        kind = pxla.ExecuteReplicated
+        run = vars(kind)["__call__"]
+        vars(pjit)["_get_fastpath_data"]
+    except (ImportError, AttributeError, KeyError):
+        raise MissingInternal("jax._src.pxla.ExecuteReplicated") from None
+
+    def watched(self: Any, *args: Any) -> Any:
+        note(self.xla_executable)
+        return run(self, *args)
+
+    # Otherwise only the first call of a function would come by here.
+    def no_shortcut(*_: Any, **__: Any) -> None:
+        return None
+
+    jax.clear_caches()
+    with (
+        replaced(kind, "__call__", watched),
+        replaced(pjit, "_get_fastpath_data", no_shortcut),
+    ):
+        yield
+
+
+@contextmanager
 def shard_maps() -> Iterator[list[Any]]:
     """Give mesh, arguments and specs of each shard_map that is entered.
 

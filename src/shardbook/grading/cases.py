@@ -14,7 +14,11 @@ from typing import Any, TypeVar
 import jax
 
 from shardbook.grading import spies
-from shardbook.grading._jax_internals import MissingInternal, compilations
+from shardbook.grading._jax_internals import (
+    MissingInternal,
+    compilations,
+    runs,
+)
 from shardbook.grading.attempt import Attempt, Wrong, arguments
 from shardbook.tools.leaves import named_leaves
 from shardbook.tools.program import Program, program
@@ -247,15 +251,28 @@ def compilations_noted() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 
-    def note(executable: Any) -> None:
-        text = "\n".join(m.to_string() for m in executable.hlo_modules())
-        stats = executable.get_compiled_memory_stats()
-        seen.append(Program.of(text, stats))
-
-    with compilations(note):
+    with compilations(lambda each: seen.append(_program_of(each))):
         # A program that is compiled already would not be seen.
         jax.clear_caches()
         yield seen
+
+
+@contextmanager
+def runs_noted() -> Iterator[list[Program]]:
+    """Give each program that is run, as often as it is run.
+
+    One that the attempt has compiled by ``lower().compile()`` is given
+    once.
+    """
+    seen: list[Program] = []
+    program_of = cache(_program_of)
+    with runs(lambda each: seen.append(program_of(each))):
+        yield seen
+
+
+def _program_of(executable: Any) -> Program:
+    text = "\n".join(m.to_string() for m in executable.hlo_modules())
+    return Program.of(text, executable.get_compiled_memory_stats())
 
 
 @cache

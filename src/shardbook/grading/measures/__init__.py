@@ -15,6 +15,7 @@ from shardbook.grading.measures.programs import (
     on_mesh as on_mesh,
     program_bytes as program_bytes,
     programs as programs,
+    runs_noted as runs_noted,
     sends_little as sends_little,
     sent as sent,
 )
@@ -29,6 +30,7 @@ from shardbook.grading.measures.results import (
     kind as kind,
     paths as paths,
     result as result,
+    same_in_all as same_in_all,
     types as types,
 )
 from shardbook.grading.measures.steps import (

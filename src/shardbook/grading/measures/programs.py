@@ -4,7 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from shardbook.grading.cases import Seen, compiled
+from shardbook.grading.cases import (
+    Seen,
+    compiled,
+    runs_noted as runs_noted,
+)
 from shardbook.tools.program import Program
 
 
@@ -57,10 +61,13 @@ LITTLE = 4096
 
 
 def sends_little(seen: Seen) -> str:
-    """Tell whether a device sends no more than a few numbers."""
+    """Tell whether a device sends no more than a few numbers.
+
+    The call was made under :func:`runs_noted`.
+    """
     count = sum(
         part.sent * part.times
-        for each in compiled(seen.attempt, seen.case)
+        for each in seen.noted
         for part in each.communication
     )
     if count <= LITTLE:

@@ -1,6 +1,7 @@
 """How a call is refused: the error that it raises."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
@@ -52,13 +53,20 @@ def refusal(
             return f"no error, but {', '.join(got.splitlines())}"
         (error,) = seen.noted
         text = str(error)
-        right = isinstance(error, kind) and all(w in text for w in words)
+        named = all(re.search(_whole(word), text) for word in words)
+        right = isinstance(error, kind) and named
         if right and not any(w in text for w in none_of):
-            named = f" that names {', '.join(words)}" if words else ""
+            which = f" that names {', '.join(words)}" if words else ""
             if none_of:
-                named += f", and not {', '.join(none_of)}"
+                which += f", and not {', '.join(none_of)}"
             article = "an" if kind.__name__[0] in "AEIO" else "a"
-            return f"{article} {kind.__name__}{named}"
+            return f"{article} {kind.__name__}{which}"
         return f"{type(error).__name__}: {error}"
 
     return describe
+
+
+def _whole(word: str) -> str:
+    """Give the pattern of a word; of a number, not as a part of another."""
+    edge = r"\d" if word.isdigit() else "(?!)"
+    return f"(?<!{edge}){re.escape(word)}(?!{edge})"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
 
 from shardbook.grading.cases import Seen, by_path
 from shardbook.grading.differences import leaves, type_of
@@ -28,9 +29,24 @@ def held(seen: Seen) -> dict[str, Any]:
     }
 
 
+def same_in_all(seen: Seen) -> str:
+    """Tell whether all processes got the same float."""
+    # As bytes, because jax cuts a float64 to 32 bits.
+    own = np.frombuffer(np.float64(seen.result).tobytes(), np.uint8)
+    rows = process_allgather(own).reshape(-1, own.size)
+    if len({row.tobytes() for row in rows}) == 1:
+        return "the same number in all processes"
+    numbers = np.frombuffer(rows.tobytes(), np.float64)
+    return "\n".join(
+        f"process {index}: {number}" for index, number in enumerate(numbers)
+    )
+
+
 def kind(seen: Seen) -> str:
-    """Name the class of what a call returned."""
-    return type(seen.result).__name__
+    """Name the class of what a call returned; NumPy's as numpy.float32."""
+    found = type(seen.result)
+    numpy = found.__module__ == "numpy"
+    return f"{'numpy.' * numpy}{found.__name__}"
 
 
 def entry(index: int) -> Callable[[Seen], Any]:

@@ -10,7 +10,7 @@ CHUNK = 2**16
 # lines are broken anywhere; and what jax.distributed prints when another
 # process is gone, of which the message at the end says more.
 GLOO = re.compile(
-    rb"\[Gloo\].*|(\d+ )?(is )?connected to \d+ peer ranks.*"
+    rb"\[Gloo\].*|(\d+ )?(is )?(connected to )?\d+ peer ranks.*"
     rb"|Expected number of connected peer ranks.*"
 )
 LOST = re.compile(
