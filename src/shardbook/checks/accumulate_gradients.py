@@ -42,11 +42,6 @@ BFLOAT16 = on_meshes(
 ALL = jax.device_count()
 
 
-def sent(seen: Seen) -> int:
-    """Count the bytes that a device sends in a call, by any collective."""
-    return sum(each.sent() for each in compiled(seen.attempt, seen.case))
-
-
 def sent_outside_loops(seen: Seen) -> int:
     """Count the bytes that a device sends in reductions outside of loops.
 
@@ -122,7 +117,9 @@ CHECKS = (
         read="A loop of Python",
         agree=BYTES,
     ),
-    same.communication(INSIDE, sent, SENT, read=EIGHT, agree=BYTES),
+    same.communication(
+        INSIDE, measures.bytes_sent, SENT, read=EIGHT, agree=BYTES
+    ),
     same.placement(
         INSIDE,
         measures.program_bytes,

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from shardbook.grading import measures, same
-from shardbook.grading.cases import Seen, compiled, on_meshes
+from shardbook.grading.cases import Seen, on_meshes
 
 # What a device may send, in bytes: a few float32 scalars.
 MOST = 64
@@ -16,11 +16,7 @@ MOST = 64
 
 def few_bytes(seen: Seen) -> str:
     """Count the bytes that a device sends, if they are too many."""
-    sent = sum(
-        part.sent * part.times
-        for each in compiled(seen.attempt, seen.case)
-        for part in each.communication
-    )
+    sent = measures.bytes_sent(seen)
     few = f"at most {MOST} bytes"
     return f"a device sends {f'{sent:,} bytes' if sent > MOST else few}"
 

@@ -64,11 +64,7 @@ class Run:
     @property
     def sent(self) -> int:
         """The bytes that a device sends in what the first call compiles."""
-        return sum(
-            part.sent * part.times
-            for each in self.programs[0]
-            for part in each.communication
-        )
+        return sum(each.sent() for each in self.programs[0])
 
     @property
     def compiled_later(self) -> int:

@@ -7,7 +7,7 @@ itself with what it holds of the solution's results.
 import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from shardbook.grading import run
 from shardbook.grading._jax_internals import wait_for_others
@@ -34,6 +34,8 @@ from shardbook.tools.multiprocess.member import Seat
 # How many seconds the processes may hardly use the CPU, before they are
 # taken to wait for one another.
 SECONDS = 15
+# What the verdict says of the attempt, as one process has found it.
+Found: TypeAlias = dict[str, Any]
 # Where a line is no line of an attempt.
 OURS = Path(__file__).parents[1]
 
@@ -92,21 +94,23 @@ def grade(
         except TimeIsUp as error:
             limit = f"it {error}"
         fates = fates_of(members)
-    return _found(fates, limit) or said | {
-        "status": "crashed",
-        "check": "callable",
-        "why": _why(fates, limit),
-        "read": "Pitfalls",
-    }, 0
-
-
-def _found(fates: Mapping[int, Fate], limit: str) -> dict[str, Any]:
-    """Give what the verdict is to say, if a process has found it."""
-    found: dict[int, dict[str, Any]] = {
+    found = {
         index: pickle.loads(fate.value)
         for index, fate in fates.items()
         if isinstance(fate, Returned)
     }
+    return _verdict(fates, found, limit) or said | {
+        "status": "crashed",
+        "check": "callable",
+        "why": _why(fates, found, limit),
+        "read": "Pitfalls",
+    }, 0
+
+
+def _verdict(
+    fates: Mapping[int, Fate], found: Mapping[int, Found], limit: str
+) -> Found:
+    """Give what the verdict is to say, if a process has found it."""
     failed = {i: each for i, each in found.items() if _fails(each)}
     own = {i: each for i, each in failed.items() if _is_cause(each)}
     if not own and (limit or causes(fates) or len(found) < len(fates)):
@@ -120,17 +124,19 @@ def _found(fates: Mapping[int, Fate], limit: str) -> dict[str, Any]:
     return first
 
 
-def _fails(found: Mapping[str, Any]) -> bool:
+def _fails(found: Found) -> bool:
     return found["status"] not in ("right", "incomplete")
 
 
-def _is_cause(found: Mapping[str, Any]) -> bool:
+def _is_cause(found: Found) -> bool:
     """Tell whether a process failed of itself."""
     lost = BECAUSE_OF_OTHERS.search(found.get("why", ""))
     return _fails(found) and not lost
 
 
-def _why(fates: Mapping[int, Fate], limit: str) -> str:
+def _why(
+    fates: Mapping[int, Fate], found: Mapping[int, Found], limit: str
+) -> str:
     """Say what became of the processes, if none has found a reason."""
     first = causes(fates)
     lines = [limit] if limit else []
@@ -138,19 +144,16 @@ def _why(fates: Mapping[int, Fate], limit: str) -> str:
         lines = ["the processes wait for one another"]
     for index, fate in fates.items():
         if limit or not first or index in first:
-            lines.append(
-                f"process {index} {_told(fate, short=bool(limit))}"
-            )
+            words = _told(fate, short=bool(limit))
+            if index in found and _fails(found[index]):
+                reason, *_ = found[index]["why"].splitlines()
+                words = f"then lost the others: {reason}"
+            lines.append(f"process {index} {words}")
     return "\n".join(lines)
 
 
 def _told(fate: Fate, *, short: bool) -> str:
     """Say what became of a process, with no lines but the attempt's."""
-    if isinstance(fate, Returned):
-        found = pickle.loads(fate.value)
-        if _fails(found):
-            first, *_ = found["why"].splitlines()
-            return f"then lost the others: {first}"
     if not isinstance(fate, Waiting) or not fate.lines:
         return told(fate, short=short)
     lines = tuple(

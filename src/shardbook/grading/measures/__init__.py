@@ -10,6 +10,7 @@ from shardbook.grading.measures.placement import (
 )
 from shardbook.grading.measures.programs import (
     argument_bytes as argument_bytes,
+    bytes_sent as bytes_sent,
     collectives as collectives,
     counted as counted,
     on_mesh as on_mesh,

@@ -56,6 +56,11 @@ def sent(kinds: str) -> Callable[[Seen], str]:
     return count
 
 
+def bytes_sent(seen: Seen) -> int:
+    """Count the bytes that a device sends in a call, by any collective."""
+    return sum(each.sent() for each in compiled(seen.attempt, seen.case))
+
+
 # What a shape, a dtype or a number needs, and a batch doesn't fit in.
 LITTLE = 4096
 
@@ -65,11 +70,7 @@ def sends_little(seen: Seen) -> str:
 
     The call was made under :func:`runs_noted`.
     """
-    count = sum(
-        part.sent * part.times
-        for each in seen.noted
-        for part in each.communication
-    )
+    count = sum(each.sent() for each in seen.noted)
     if count <= LITTLE:
         return f"at most {LITTLE:,} bytes that a device sends"
     return f"{count:,} bytes that a device sends"
