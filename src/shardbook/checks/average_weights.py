@@ -1,6 +1,5 @@
 """What a right ``average_weights`` must show."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,13 +13,14 @@ from shardbook.grading.cases import (
     Case,
     by_path,
     compilations_noted,
+    of_made,
     on_meshes,
     once,
     those,
 )
-from shardbook.grading.differences import type_of
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.grading.measures.programs import counted, is_spread
+from shardbook.grading.measures.results import types_by_path
 from shardbook.inputs import train
 from shardbook.tools.program import Program
 
@@ -87,7 +87,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
                 break
             made.kept.extend(those(old, deleted=False))
             new = by_path(average)
-            made.types.append(types(average))
+            made.types.append(types_by_path(average))
             made.layouts.append(shards_by_path(average))
             train(model)
             made.lost.extend(those(new, deleted=True))
@@ -98,29 +98,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     return made
 
 
-def types(tree: Any) -> str:
-    """Write paths, dtypes and shapes, of Variables or arrays alike."""
-    found = sorted(by_path(tree).items())
-    return "\n".join(f"{path} {type_of(leaf)}" for path, leaf in found)
-
-
-def declare(
-    check: str,
-    of: Callable[[Trained], Any],
-    why: str,
-    read: str = "Problem",
-) -> same.Check:
-    """Declare what must agree of the four calls."""
-    return same.declare(
-        check,
-        FOUR,
-        lambda seen: of(trained(seen.attempt, seen.case)),
-        why,
-        read=read,
-    )
-
-
-placement = partial(declare, "placement")
+of_calls = partial(of_made, trained)
 
 
 def named(words: str, names: list[str]) -> str:
@@ -177,21 +155,40 @@ DECAY = "A decay that is part of the program"
 CHECKS = (
     same.contract(FIRST, measures.kind, "the result is not an nnx.State"),
     same.contract(FIRST, lambda seen: sorted(measures.paths(seen)), PARAMS),
-    same.contract(FIRST, lambda seen: types(seen.result), FLOATS),
+    same.contract(FIRST, lambda seen: types_by_path(seen.result), FLOATS),
     same.values(FIRST, lambda seen: by_path(seen.result), START),
     same.placement(FIRST, measures.layouts, LIKE, read=SHARDED),
-    placement(lambda made: named("refused", made.refused), COPIED),
-    placement(lambda made: named("deleted", made.taken), TAKEN),
-    placement(lambda made: named("deleted", made.lost), LOST, read=ALIAS),
-    declare("contract", lambda made: made.types, FLOATS),
-    declare("values", lambda made: made.averages, AVERAGE),
-    placement(lambda made: made.layouts, LIKE, read=SHARDED),
-    placement(spread, NOWHERE),
-    declare("structure", partial(compiled, 2, 1), MANY, read=EAGER),
-    declare("structure", partial(compiled, 3, 0), AGAIN, read=DECAY),
-    declare("structure", partial(compiled, 4, 0), STATIC, read=DECAY),
-    placement(lambda made: named("not deleted", made.kept), KEPT),
-    declare("communication", collectives, TALK),
+    same.placement(
+        FOUR, of_calls(lambda made: named("refused", made.refused)), COPIED
+    ),
+    same.placement(
+        FOUR, of_calls(lambda made: named("deleted", made.taken)), TAKEN
+    ),
+    same.placement(
+        FOUR,
+        of_calls(lambda made: named("deleted", made.lost)),
+        LOST,
+        read=ALIAS,
+    ),
+    same.contract(FOUR, of_calls(lambda made: made.types), FLOATS),
+    same.values(FOUR, of_calls(lambda made: made.averages), AVERAGE),
+    same.placement(
+        FOUR, of_calls(lambda made: made.layouts), LIKE, read=SHARDED
+    ),
+    same.placement(FOUR, of_calls(spread), NOWHERE),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 2, 1)), MANY, read=EAGER
+    ),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 3, 0)), AGAIN, read=DECAY
+    ),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 4, 0)), STATIC, read=DECAY
+    ),
+    same.placement(
+        FOUR, of_calls(lambda made: named("not deleted", made.kept)), KEPT
+    ),
+    same.communication(FOUR, of_calls(collectives), TALK),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

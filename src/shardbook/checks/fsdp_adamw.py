@@ -1,6 +1,6 @@
 """What a right ``fsdp_adamw`` must show."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,14 @@ from shardbook.grading.cases import (
     by_path,
     compilations_noted,
     observe,
+    of_made,
     on_meshes,
     once,
     those,
 )
 from shardbook.grading.differences import trained_apart, type_of
 from shardbook.grading.measures.placement import shards_by_path
+from shardbook.grading.measures.results import types_by_path
 from shardbook.grading.spies import replaced
 from shardbook.tools.program import Program
 
@@ -128,11 +130,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     )
 
 
-def of_steps(
-    measure: Callable[[Trained], Any],
-) -> Callable[[Seen], Any]:
-    """Give the function that measures what four steps made."""
-    return lambda seen: measure(trained(seen.attempt, seen.case))
+of_steps = partial(of_made, trained)
 
 
 def kinds(seen: Seen) -> str:
@@ -148,8 +146,7 @@ def kinds(seen: Seen) -> str:
 
 def types(seen: Seen) -> str:
     """Write paths, dtypes and shapes of the model and the optimizer."""
-    found = sorted(by_path([*seen.result][:2]).items())
-    return "\n".join(f"{path} {type_of(leaf)}" for path, leaf in found)
+    return types_by_path([*seen.result][:2])
 
 
 def part_of(path: str, leaf: Any) -> str:

@@ -1,14 +1,14 @@
 """What a right ``scan_layers`` must show."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 
 from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt, arguments
-from shardbook.grading.cases import Case, on_meshes, once
+from shardbook.grading.cases import Case, of_made, on_meshes, once
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.tools.communication import Collective
 from shardbook.tools.program import Program, program
@@ -87,21 +87,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     )
 
 
-def declare(
-    check: str,
-    cases: list[Case],
-    of: Callable[[Trained], Any],
-    why: str,
-    read: str = "Problem",
-) -> same.Check:
-    """Declare what must agree of a gradient step."""
-    return same.declare(
-        check,
-        cases,
-        lambda seen: of(trained(seen.attempt, seen.case)),
-        why,
-        read=read,
-    )
+of_steps = partial(of_made, trained)
 
 
 def largest(made: Trained) -> str:
@@ -194,8 +180,8 @@ CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, OUTPUT),
     same.placement(CASES, measures.shards, LAYOUT),
-    declare("values", ALL, lambda made: made.loss, LOSS),
-    declare("values", ALL, lambda made: made.gradients, SLOPES),
+    same.values(ALL, of_steps(lambda made: made.loss), LOSS),
+    same.values(ALL, of_steps(lambda made: made.gradients), SLOPES),
     same.structure(
         DEEP,
         lambda seen: growth(
@@ -204,16 +190,17 @@ CHECKS = (
         GROWS,
         read="A Python loop over the layers",
     ),
-    declare("communication", ALL, largest, LARGE, FIRST),
-    declare("communication", ALL, gathered, TURN),
-    declare(
-        "placement",
+    same.communication(ALL, of_steps(largest), LARGE, read=FIRST),
+    same.communication(ALL, of_steps(gathered), TURN),
+    same.placement(
         ALL,
-        lambda made: shards_by_path(made.gradients[0]),
+        of_steps(lambda made: shards_by_path(made.gradients[0])),
         SPREAD,
-        JIT,
+        read=JIT,
     ),
-    declare("placement", DEEP, held, HELD, "What is kept and what is not"),
+    same.placement(
+        DEEP, of_steps(held), HELD, read="What is kept and what is not"
+    ),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

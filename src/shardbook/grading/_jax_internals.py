@@ -73,7 +73,6 @@ def runs(note: Callable[[Any], None]) -> Iterator[None]:
     def no_shortcut(*_: Any, **__: Any) -> None:
         return None
 
-    jax.clear_caches()
     with (
         replaced(kind, "__call__", watched),
         replaced(pjit, "_get_fastpath_data", no_shortcut),

@@ -127,6 +127,18 @@ def once(
     return call
 
 
+def of_made(
+    make: Callable[[Attempt, Case], T], measure: Callable[[T], Any]
+) -> Callable[[Seen], Any]:
+    """Give the function that measures what is made of a call.
+
+    Args:
+        make: Makes it, once, of an attempt and a case.
+        measure: What must agree of it.
+    """
+    return lambda seen: measure(make(seen.attempt, seen.case))
+
+
 @once
 def observe(attempt: Attempt, case: Case) -> Seen:
     """Make a call, once, and note what came back."""
@@ -267,6 +279,8 @@ def runs_noted() -> Iterator[list[Program]]:
     seen: list[Program] = []
     program_of = cache(_program_of)
     with runs(lambda each: seen.append(program_of(each))):
+        # A function that has run already would take its shortcut.
+        jax.clear_caches()
         yield seen
 
 

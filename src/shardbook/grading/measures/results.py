@@ -67,6 +67,12 @@ def types(seen: Seen) -> str:
     )
 
 
+def types_by_path(tree: Any) -> str:
+    """Write paths, dtypes and shapes, of Variables or arrays alike."""
+    found = sorted(by_path(tree).items())
+    return "\n".join(f"{path} {type_of(leaf)}" for path, leaf in found)
+
+
 def paths(seen: Seen) -> list[str]:
     """Name the arrays of what a call returned; one that is twice, once."""
     return [*by_path(seen.result)]
