@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Union
 
 from shardbook import book
+from shardbook.grading.jobs.limits import USUAL, Limits
 from shardbook.grading.jobs.progress import unheard
 from shardbook.grading.jobs.sandbox import (
-    USUAL,
-    Limits,
     Outcome,
     Running,
     Sandbox,

@@ -12,12 +12,8 @@ from typing import Any, ClassVar
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
 
 from shardbook.grading.job import Job, start, verdict_of
-from shardbook.grading.jobs.sandbox import (
-    MEGABYTES,
-    SECONDS,
-    Limits,
-    Sandbox,
-)
+from shardbook.grading.jobs.limits import MEGABYTES, SECONDS, Limits
+from shardbook.grading.jobs.sandbox import Sandbox
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 

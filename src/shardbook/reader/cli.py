@@ -1,34 +1,33 @@
-"""The command line: what readers do with the problems."""
+"""The command line: what readers do with the problems.
 
-import difflib
+It answers at once: what only some commands need, these import.
+"""
+
 import json
 import os
-import pydoc
 import sys
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from shardbook import __version__, book
-from shardbook.grading.job import Job, verdicts_of
-from shardbook.grading.jobs.sandbox import (
-    MEGABYTES,
-    SECONDS,
-    Limits,
-    Sandbox,
-)
+from shardbook import book
+from shardbook.grading.jobs.limits import MEGABYTES, SECONDS, Limits
 from shardbook.grading.show import COLORS, visible
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
+from shardbook.reader.waiting import Waiting
+
+if TYPE_CHECKING:
+    from shardbook.grading.job import Job
+    from shardbook.grading.jobs.sandbox import Sandbox
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices. "
@@ -80,6 +79,8 @@ def _problem(given: str) -> str:
         raise typer.BadParameter(
             f"{given!r} is ambiguous: it can be {' or '.join(found)}"
         )
+    import difflib
+
     near = difflib.get_close_matches(given, NAMES, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise typer.BadParameter(
@@ -182,7 +183,9 @@ def _options(
     ] = False,
 ) -> None:
     if version:
-        print(f"shardbook {__version__}")
+        from importlib.metadata import version as version_of
+
+        print(f"shardbook {version_of('shardbook')}")
         raise typer.Exit
     if not context.invoked_subcommand:
         _say(OUTPUT, _where())
@@ -290,6 +293,8 @@ def reset(
 
 def _compare(name: str, path: Path) -> Text:
     """Compare an attempt with the solution, line by line."""
+    import difflib
+
     lines = difflib.unified_diff(
         path.read_text("utf-8", "replace").splitlines(),
         attempt_files.solution(name).splitlines(),
@@ -322,7 +327,6 @@ def solution(name: Name) -> None:
 def _markdown(text: str) -> RenderableType:
     """Show Markdown on a terminal, and leave it as it is elsewhere."""
     if OUTPUT.is_terminal:
-        # It takes a third of the time of all that the commands import.
         from rich.markdown import Markdown
 
         return Markdown(text, code_theme="ansi_dark")
@@ -353,6 +357,9 @@ def hint(name: Name) -> None:
 @app.command("open")
 def open_(name: Name) -> None:
     """Read the page of a problem: in a browser, else in a pager."""
+    import pydoc
+    import webbrowser
+
     address = book.address(name)
     if address:
         _say(OUTPUT, address)
@@ -364,8 +371,10 @@ def open_(name: Name) -> None:
 
 
 @contextmanager
-def _sandbox() -> Iterator[Sandbox]:
+def _sandbox() -> "Iterator[Sandbox]":
     """Open a sandbox, and say why if nothing can be graded in one."""
+    from shardbook.grading.jobs.sandbox import Sandbox
+
     try:
         with Sandbox() as sandbox:
             yield sandbox
@@ -376,7 +385,9 @@ def _sandbox() -> Iterator[Sandbox]:
         raise _fail(f"Can't grade: {error}") from None
 
 
-def _job(limits: Limits, name: str, path: Path) -> Job:
+def _job(limits: Limits, name: str, path: Path) -> "Job":
+    from shardbook.grading.job import Job
+
     return Job(name, str(path), path.absolute(), limits)
 
 
@@ -404,6 +415,8 @@ def check(
     A verdict tells you whether your function does what the problem asks.
     It does not protect against an attempt written to deceive the grader.
     """
+    from shardbook.grading.job import verdicts_of
+
     attempts = _attempts(given or []) or [
         (path.stem, path) for path in attempt_files.started()
     ]
@@ -417,12 +430,12 @@ def check(
     found: list[Verdict] = []
     # On the console of the verdicts, which then leave room for it.
     console = OUTPUT if OUTPUT.is_terminal else ERRORS
-    with console.status("Grading ...") as waiting, _sandbox() as sandbox:
+    with Waiting(console, "Grading") as waiting, _sandbox() as sandbox:
 
         def told(words: str) -> None:
             # Of several at a time, no one could tell which it is about.
             if len(attempts) == 1:
-                waiting.update(Text(f"Grading, {visible(words)} ..."))
+                waiting.update(f"Grading, {visible(words)}")
 
         verdicts = verdicts_of(sandbox, jobs, told)
         for (_, path), verdict in zip(attempts, verdicts, strict=True):
@@ -431,7 +444,7 @@ def check(
             if not as_json:
                 # Not cropped: a call can be wider, and is to be copied.
                 OUTPUT.print(verdict, crop=False)
-            waiting.update(f"Graded {len(found)} of {len(attempts)} ...")
+            waiting.update(f"Graded {len(found)} of {len(attempts)}")
     right = sum(verdict.right for verdict in found)
     if as_json:
         print(json.dumps([each.as_json() for each in found], indent=2))

@@ -20,18 +20,13 @@ from shardbook.grading.jobs.environment import (
     grading_environment,
     require_versions,
 )
+from shardbook.grading.jobs.limits import REHEARSAL, USUAL, Limits
 from shardbook.grading.jobs.progress import Progress, unheard
 
 S = TypeVar("S")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-# How many seconds of CPU time and how many MiB of memory a call may use,
-# unless the caller says otherwise.
-SECONDS = 120.0
-MEGABYTES = 8192
-# The most seconds that a caller can allow.
-DAY = 86_400
 # The signals that tell a worker that it must end, and what each says of it.
 LIMITS = {
     signal.SIGXCPU: "used more than {:g} s of CPU time",
@@ -55,45 +50,13 @@ class Call(Protocol[T_co]):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a call may use.
-
-    Attributes:
-        seconds: How many seconds of CPU time it may use, in all of its
-            threads and child processes, and for how many seconds of
-            wall-clock time it may hardly use the CPU.
-        megabytes: How much memory it may ask for, in MiB, beyond what its
-            process has as it begins; 0 for any amount.
-
-    Raises:
-        ValueError: If ``seconds`` is not more than 0 and at most a day.
-    """
-
-    seconds: float = SECONDS
-    megabytes: int = MEGABYTES
-
-    def __post_init__(self) -> None:
-        # Written so that it refuses NaN, which no comparison is true of.
-        if not 0 < self.seconds <= DAY:
-            raise ValueError(
-                f"seconds must be more than 0 and at most {DAY}, but got "
-                f"{self.seconds}"
-            )
-
-
-USUAL = Limits()
-# A limit of memory can't be raised again, and is set by the call itself.
-REHEARSAL = Limits(megabytes=0)
-
-
-@dataclass(frozen=True)
 class Outcome(Generic[T]):
     """How a call ended.
 
     Attributes:
         value: What the call returned, or ``None`` if it did not.
         ending: ``"returned"``, or how its process ended instead: ``"used
-            more than 120 s of CPU time"``, ``"ended with exit status 3"``,
+            more than 60 s of CPU time"``, ``"ended with exit status 3"``,
             ``"died of SIGSEGV"``.
         output: The last 4,096 bytes that it printed.
         seconds: How long it took, in seconds of wall-clock time.

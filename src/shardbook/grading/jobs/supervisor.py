@@ -24,13 +24,13 @@ from typing import Any, NoReturn
 
 import psutil
 
+from shardbook.grading.jobs.limits import Limits
 from shardbook.grading.jobs.progress import LISTENER, Progress
 from shardbook.grading.jobs.sandbox import (
     KEPT,
     LIMITS,
     RETURNED,
     Call,
-    Limits,
     Outcome,
 )
 
