@@ -37,6 +37,8 @@ from shardbook.grading.measures import counted
 from shardbook.grading.spies import replaced
 
 _real_warn = warnings.warn
+# How many milliseconds a call may take, however long the solution's takes.
+SLOW = 100
 
 
 def rehearse(problem: str, devices: int = 8) -> None:
@@ -235,14 +237,6 @@ def _compare(
     # Spelled as on_meshes does: what a check has compiled is known.
     case = Case(call, programs=True)
     yours, ours = (compiled(each, case) for each in both)
-    taken: dict[Attempt, list[float]] = {each: [] for each in both}
-    # In turns, for the machine may be busy now and then. The first call
-    # of each may compile.
-    for each in both * 4:
-        start = time.perf_counter()
-        each(call)
-        taken[each].append(1000 * (time.perf_counter() - start))
-    mine, other = (statistics.median(taken[each][1:]) for each in both)
     words = ""
     if len(yours) > 2 * len(ours) + 5:
         words = (
@@ -250,11 +244,8 @@ def _compare(
             f"the solution's {len(ours)}: put jax.jit around what you "
             "compute, such as a shard_map, to make it one program"
         )
-    elif mine > 10 * other and mine > 100:
-        words = (
-            f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms: "
-            "check whether each call compiles again"
-        )
+    elif slow := _slow(attempt, call):
+        words = f"{slow}: check whether each call compiles again"
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"
         for each in (yours, ours)
@@ -263,3 +254,27 @@ def _compare(
         "collectives": (counted(yours), counted(ours)),
         "bytes on a device": (next(most), next(most)),
     }, [(words, "")] if words else []
+
+
+def _slow(attempt: Attempt, call: str) -> str:
+    """Say how long a call takes, if that is much longer than it needs."""
+
+    def taken(each: Attempt) -> float:
+        start = time.perf_counter()
+        each(call)
+        return 1000 * (time.perf_counter() - start)
+
+    def medians(rounds: int) -> tuple[float, float]:
+        # In turns, for the machine may be busy now and then. The first
+        # call of each may compile.
+        both = (attempt, solution(attempt.problem))
+        times = [[taken(each) for each in both] for _ in range(rounds + 1)]
+        mine, other = map(statistics.median, zip(*times[1:], strict=True))
+        return mine, other
+
+    # One call of each tells, unless something came between.
+    for rounds in (1, 3):
+        mine, other = medians(rounds)
+        if mine <= max(SLOW, 10 * other):
+            return ""
+    return f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms"
