@@ -30,7 +30,7 @@ CASES = on_meshes(
         "where step(model, optimizer, place(counting(32, 17, 1024, i))) "
         f"is called {CALLS} times, with 0, 1, 2 and 3 for i"
     ),
-)
+)[:2]
 EXAMPLE = CASES[0].call
 
 
@@ -183,7 +183,7 @@ CHECKS = (
     same.values(CASES, losses, LOSSES),
     same.values(CASES, changed, ARRAYS),
     same.placement(
-        CASES[:2], lambda seen: of(seen).batch, ROWS, read="Problem"
+        CASES, lambda seen: of(seen).batch, ROWS, read="Problem"
     ),
     same.communication(
         CASES,

@@ -73,7 +73,11 @@ def compiled(attempt: Attempt, case: Case) -> list[Program]:
     (((*arrays, mesh), _),) = arguments(case.call)
     attempt.name_call(case.call, case.given)
     with attempt.running():
-        return [program(each, *arrays) for each in jitted(attempt, mesh)]
+        # What a call has compiled is not compiled again.
+        return [
+            program(each.lower(*arrays).compile())
+            for each in jitted(attempt, mesh)
+        ]
 
 
 def layouts(seen: Seen) -> dict[str, str]:
