@@ -3,14 +3,18 @@
 Each figure is a ratio of medians from one run, in which the builds take
 turns. What a build can't save is Sphinx without execution, and the cells
 themselves in one process, where no page finds what another has compiled.
+The last figure is the time of all cores for a page, in imports of jax and
+flax.
 """
 
+import os
 import shutil
 import sys
 import tempfile
 from contextlib import chdir
 from pathlib import Path
 
+from check_times import IMPORT
 from timing import medians, seconds
 
 from shardbook_site.cells import pages_that_run
@@ -25,6 +29,8 @@ LARGEST = "problems/tree_mode_shard_map.md"
 CELLS = """
 import os, sys, warnings, jax
 from shardbook_site.cells import CELL
+from shardbook_site.execution import XLA_FLAGS
+os.environ["XLA_FLAGS"] = XLA_FLAGS
 os.chdir("docs")
 warnings.simplefilter("ignore")
 for page in sys.argv[1:]:
@@ -60,6 +66,7 @@ def measure(pages: list[str]) -> dict[str, float]:
                 *sphinx("-E", "-D", "nb_execution_mode=off")
             ),
             "book": lambda: seconds(*sphinx("-E")),
+            "import": lambda: seconds(*IMPORT),
         },
     )
     edits = medians(
@@ -95,10 +102,13 @@ def compare() -> None:
     found = measure(pages)
     least = found["no execution"] + found["cells"]
     more = found["one page"] - found["its cells"]
+    imports = len(pages) * found["import"] / (os.cpu_count() or 1)
     print(
         f"{'pages':>5} {'seconds':>8} {'of least':>9} {'one page more':>14}"
+        f" {'imports a page':>15}"
     )
     print(
         f"{len(pages):>5} {found['book']:>8.1f}"
         f" {found['book'] / least:>9.2f} {more:>+12.1f} s"
+        f" {found['book'] / imports:>15.2f}"
     )

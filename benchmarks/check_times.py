@@ -1,14 +1,13 @@
-"""How long grading takes, against a Python that only makes the calls.
+"""How long grading takes, in imports of jax and flax.
 
 Each figure is a ratio of medians from one run, in which the commands take
-turns. ``check`` and ``save`` are compared with the calls of the attempt
-alone, and find in the cache what an earlier check has compiled. ``first``
-is the first check on a machine: nothing is cached, and it is compared with
-the calls of the attempt and of the solution, after one import.
+turns. ``first`` is the first check on a machine, where nothing is cached,
+``second`` another one of the same file, and ``save`` what ``watch`` takes
+from a save to the verdict. The attempt is the solution.
 """
 
-import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,56 +24,9 @@ from shardbook.reader import attempt_files
 ROUNDS = 3
 # How long a reader thinks and types, at the least, before the next save.
 THOUGHT = 3
-# What a reader would run without us: import, and make the same calls.
-BARE = """
-import importlib, json, sys
-import jax
-from flax import linen, nnx
-
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_num_cpu_devices", 8)
-sys.path.insert(0, "attempts")
-name = sys.argv[1]
-inputs = vars(importlib.import_module("shardbook.inputs"))
-for module, call in json.loads(sys.argv[2]):
-    function = getattr(importlib.import_module(module), name)
-    jax.block_until_ready(eval(call, {**inputs, name: function}))
-"""
-# Lists the calls that a check makes, each with the module it is made of.
-CALLS = """
-import json, sys
-from pathlib import Path
-
-from shardbook.grading.attempt import Attempt
-from shardbook.grading.job import Job
-
-calls = []
-make, note = Attempt.__call__, Attempt.name_call
-
-
-def noted(self, call, given=""):
-    ours = f"shardbook.problems.{name}"
-    calls.append((name if self.filename == path else ours, call))
-    note(self, call, given)
-
-
-def made(self, *arguments):
-    try:
-        return make(self, *arguments)
-    except Exception:
-        # It must raise, and a Python that made it would end.
-        calls.pop()
-        raise
-
-
-Attempt.__call__, Attempt.name_call = made, noted
-name = sys.argv[1]
-path = f"attempts/{name}.py"
-found = Job(name, name, Path(path))()
-verdict = found.passed if isinstance(found, Job) else found
-assert verdict.right, verdict
-print(json.dumps(calls))
-"""
+IMPORT = (sys.executable, "-c", "import jax; from flax import nnx")
+COLUMNS = ("first", "second", "save")
+SHARDBOOK = (sys.executable, "-m", "shardbook")
 
 
 class Watch:
@@ -104,66 +56,58 @@ class Watch:
 
 
 def main() -> None:
-    """Print the ratios for each problem, and for all of them."""
+    """Print the ratios for each problem, and for what grades nothing."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         measure()
 
 
 def measure() -> None:
     """Grade in the folder that we are in."""
-    shardbook = (sys.executable, "-m", "shardbook")
-    columns = ("check/bare", "save/bare", "first/bare")
-    print(f"{'problem':26}", *(f"{column:>11}" for column in columns))
-    for name in NAMES:
-        path = attempt_files.start(name)
-        path.write_text(attempt_files.solution(name))
-        listed = subprocess.run(
-            (sys.executable, "-c", CALLS, name),
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        calls = json.loads(listed)
-        watch = Watch(path)
-        found = medians(
-            ROUNDS,
-            {
-                "bare": partial(
-                    bare, name, [c for c in calls if c[0] == name]
-                ),
-                "check": partial(seconds, *shardbook, "check", name),
-                "save": watch.save,
-                "bare with both": partial(bare, name, calls),
-                "first": partial(first_check, name),
-            },
-            warm_up=True,
-        )
-        watch.process.terminate()
-        ratios = (
-            found["check"] / found["bare"],
-            found["save"] / found["bare"],
-            found["first"] / found["bare with both"],
-        )
-        print(f"{name:26}", *(f"{ratio:>11.2f}" for ratio in ratios))
+    print(f"{'in imports':26}", *(f"{name:>7}" for name in COLUMNS))
+    columns = [*zip(*map(of_problem, NAMES), strict=True)]
+    show("median", [*map(statistics.median, columns)])
+    show("most", [*map(max, columns)])
     found = medians(
         ROUNDS,
         {
-            "one": partial(seconds, *shardbook, "check", NAMES[-1]),
-            "all": partial(seconds, *shardbook, "check"),
+            "import": partial(seconds, *IMPORT),
+            "list": partial(seconds, *SHARDBOOK, "list"),
+            "--help": partial(seconds, *SHARDBOOK, "--help"),
         },
         warm_up=True,
     )
-    print(f"all problems / {NAMES[-1]}: {found['all'] / found['one']:.2f}")
+    for command in ("list", "--help"):
+        show(f"shardbook {command}", [found[command] / found["import"]])
 
 
-def bare(name: str, calls: list[list[str]]) -> float:
-    """Time a Python that makes these calls."""
-    return seconds(sys.executable, "-c", BARE, name, json.dumps(calls))
+def show(name: str, ratios: list[float]) -> None:
+    """Print a row."""
+    print(f"{name:26}", *(f"{ratio:>7.2f}" for ratio in ratios))
+
+
+def of_problem(problem: str) -> list[float]:
+    """Measure the grading of one problem, and print its row."""
+    path = attempt_files.start(problem)
+    path.write_text(attempt_files.solution(problem))
+    watch = Watch(path)
+    found = medians(
+        ROUNDS,
+        {
+            "import": partial(seconds, *IMPORT),
+            "first": partial(first_check, problem),
+            "second": partial(seconds, *SHARDBOOK, "check", problem),
+            "save": watch.save,
+        },
+        warm_up=True,
+    )
+    watch.process.terminate()
+    ratios = [found[name] / found["import"] for name in COLUMNS]
+    show(problem, ratios)
+    return ratios
 
 
 def first_check(name: str) -> float:
     """Time a check where nothing is cached."""
-    command = (sys.executable, "-m", "shardbook", "check", name)
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "XDG_CACHE_HOME": cache}
-        return seconds(*command, environment=environment)
+        return seconds(*SHARDBOOK, "check", name, environment=environment)
