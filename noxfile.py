@@ -241,7 +241,9 @@ def elsewhere(session: nox.Session) -> None:
     session.run("python", "-m", "shardbook_site.note_chips")
     tools = ("absent", "devices_of", "peak")
     tests = [f"tests/tools/test_{name}.py" for name in tools]
-    session.run("python", "-m", "pytest", "-q", *tests)
+    # With all of XLA's passes: chips have others than CPUs.
+    passes = {"XLA_FLAGS": ""}
+    session.run("python", "-m", "pytest", "-q", *tests, env=passes)
 
 
 @nox.session
@@ -293,6 +295,8 @@ def matrix(session: nox.Session, versions: str) -> None:
             session.install(*(each.replace(">=", "==") for each in extra))
     else:
         install(session, "tests", "browser")
+        # With the passes of XLA that the tests do without, as for readers.
+        session.env["XLA_FLAGS"] = ""
     old = "from shardbook_site.chips import stale; print(*stale())"
     if stale := session.run("python", "-c", old, silent=True).strip():
         session.error(f"Run nox -s elsewhere, because of {stale}")
