@@ -2,9 +2,12 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import jax
 import pytest
+
+from shardbook.grading.jobs.sandbox import Sandbox
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,3 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """Open a sandbox for all tests that leave its server alone."""
+    with Sandbox() as sandbox:
+        yield sandbox

@@ -18,12 +18,13 @@ from shardbook.grading.jobs.sandbox import (
     Limits,
     Outcome,
     Sandbox,
-    at_once,
 )
 from shardbook.grading.verdict import Verdict
-from shardbook.problems import NAMES
 
 PATIENT = Limits(seconds=120)
+# Programs are noted as a call compiles them, or a step that it returns is
+# called again and again, or another process goes on with other devices.
+KINDS = ("megatron_mlp", "accumulate_gradients", "tree_mode_shard_map")
 
 
 def call(
@@ -45,21 +46,22 @@ class Masks:
         return os.umask(self.mask)
 
 
-def test_the_process_that_rehearsed_answers_a_later_call() -> None:
+def test_the_process_that_rehearsed_answers_a_later_call(
+    sandbox: Sandbox,
+) -> None:
     """A rehearsed process answers a later call with the same rehearsal.
 
     The umask that it has set tells which process it is.
     """
-    with Sandbox() as sandbox:
 
-        def answer(rehearsal: Masks) -> Any:
-            return call(sandbox, partial(os.umask, 0), rehearsal).value
+    def answer(rehearsal: Masks) -> Any:
+        return call(sandbox, partial(os.umask, 0), rehearsal).value
 
-        first = answer(Masks(0o123))
-        # A call that comes too soon is answered by a fresh process.
-        while (second := answer(Masks(0o123))) == first:
-            pass
-        other = answer(Masks(0o111))
+    first = answer(Masks(0o123))
+    # A call that comes too soon is answered by a fresh process.
+    while (second := answer(Masks(0o123))) == first:
+        pass
+    other = answer(Masks(0o111))
 
     assert second == 0o123
     assert other == first != second
@@ -71,13 +73,13 @@ def test_the_process_that_rehearsed_answers_a_later_call() -> None:
     ids=["died", "not ready"],
 )
 def test_a_call_does_not_need_its_rehearsal(
+    sandbox: Sandbox,
     rehearsal: Call[Any],
 ) -> None:
     """A process that died, or is not ready, is replaced by a fresh one."""
-    with Sandbox() as sandbox:
-        endings = {
-            call(sandbox, time.time, rehearsal).ending for _ in range(20)
-        }
+    endings = {
+        call(sandbox, time.time, rehearsal).ending for _ in range(20)
+    }
 
     assert endings == {"returned"}
 
@@ -111,14 +113,13 @@ def test_a_process_that_is_killed_as_it_waits(who: str) -> None:
     assert second.value not in (first.value, worker.pid)
 
 
-def test_what_a_rehearsal_prints() -> None:
+def test_what_a_rehearsal_prints(sandbox: Sandbox) -> None:
     """The output of a call is its own."""
     rehearsal = partial(os.system, "echo rehearsed")
-    with Sandbox() as sandbox:
-        outputs = {
-            call(sandbox, partial(str, "now"), rehearsal).output
-            for _ in range(20)
-        }
+    outputs = {
+        call(sandbox, partial(str, "now"), rehearsal).output
+        for _ in range(20)
+    }
 
     assert outputs == {""}
 
@@ -135,10 +136,12 @@ class AfterRehearsal:
         return self.job()
 
 
-def test_verdicts_do_not_depend_on_it(tmp_path: Path) -> None:
+def test_verdicts_do_not_depend_on_it(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     """What the solution compiled does not show in another's verdict."""
     some = []
-    for name in NAMES:
+    for name in KINDS:
         text = (SOLUTIONS / f"{name}.py").read_text("utf-8")
         # One that gets as far as the programs that were compiled.
         other = next(
@@ -148,16 +151,8 @@ def test_verdicts_do_not_depend_on_it(tmp_path: Path) -> None:
             if each.verdict == verdict
         )
         some += [Attempt(name, "solution", "right", text), other]
-    with Sandbox() as sandbox:
-        found = list(
-            at_once(
-                lambda job: sandbox.call(AfterRehearsal(job), PATIENT),
-                jobs(some, tmp_path),
-            )
-        )
-
-    assert len(found) == len(some)
-    for outcome, attempt in zip(found, some, strict=True):
+    for attempt, job in zip(some, jobs(some, tmp_path), strict=True):
+        outcome = sandbox.call(AfterRehearsal(job), PATIENT)
         verdict = outcome.value
         assert verdict, (attempt, outcome)
         check = f": {verdict.check}" if verdict.check else ""

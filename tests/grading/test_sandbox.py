@@ -38,9 +38,10 @@ def grade(sandbox: Sandbox, path: Path) -> Verdict:
     return verdict
 
 
-def family() -> list[psutil.Process]:
-    """Find the server, and what it has started."""
-    return psutil.Process().children(recursive=True)
+def family(sandbox: Sandbox) -> set[psutil.Process]:
+    """Find what the server of a sandbox has started."""
+    server = psutil.Process(sandbox._server().process.pid)
+    return {*server.children(recursive=True)}
 
 
 CYCLE = """
@@ -277,18 +278,17 @@ LEAVES_BEHIND = body(
 )
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_nothing_is_left_behind(sandbox: Sandbox, tmp_path: Path) -> None:
     """Threads, children, and orphans in sessions of their own are ended."""
     mark = f"left-behind-{os.getpid()}"
     path = tmp_path / "leaves.py"
     path.write_text(LEAVES_BEHIND.format(os.getpid()))
-    with Sandbox() as sandbox:
-        verdict = grade(sandbox, path)
-        left = [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if mark in (process.info["cmdline"] or [])
-        ]
+    verdict = grade(sandbox, path)
+    left = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if mark in (process.info["cmdline"] or [])
+    ]
 
     assert "see what I left" in verdict.why, verdict
     assert left == []
@@ -307,7 +307,8 @@ def test_a_sandbox_ends_its_processes_and_removes_its_folder(
         )
         while not begun.exists():
             assert running.wait(0.01) is None
-        started = family()
+        server = psutil.Process(sandbox._server().process.pid)
+        started = [server, *family(sandbox)]
     begun.unlink()
 
     assert len(started) >= 3
@@ -318,25 +319,28 @@ def test_a_sandbox_ends_its_processes_and_removes_its_folder(
         running.outcome()
 
 
-def test_a_sandbox_keeps_no_process_of_a_call_that_has_ended() -> None:
+def test_a_sandbox_keeps_no_process_of_a_call_that_has_ended(
+    sandbox: Sandbox,
+) -> None:
     """A sandbox that has ended a call is left with its server alone."""
-    with Sandbox() as sandbox:
-        sandbox.call(partial(time.sleep, 0))
-        (server, *others) = family()
+    server, before = sandbox._server().process, family(sandbox)
+    sandbox.call(partial(time.sleep, 0))
+    others = family(sandbox) - before
 
-        assert psutil.wait_procs(others, timeout=30)[1] == []
-        assert server.is_running()
+    assert psutil.wait_procs(others, timeout=30)[1] == []
+    assert server.poll() is None
 
 
-def test_a_call_that_is_given_up() -> None:
+def test_a_call_that_is_given_up(sandbox: Sandbox) -> None:
     """Who started a call can wait for a while, and end it."""
-    with Sandbox() as sandbox:
-        with sandbox.start(partial(time.sleep, 600)) as running:
-            outcome = running.wait(3)
-            (_, *others) = family()
+    before = family(sandbox)
+    with sandbox.start(partial(time.sleep, 600)) as running:
+        outcome = running.wait(3)
+        others = family(sandbox) - before
 
-        assert outcome is None
-        assert psutil.wait_procs(others, timeout=30)[1] == []
+    assert outcome is None
+    assert len(others) >= 2
+    assert psutil.wait_procs(others, timeout=30)[1] == []
 
 
 def goes_on() -> Call[int]:
@@ -346,11 +350,10 @@ def goes_on() -> Call[int]:
     return partial(os.umask, 0)
 
 
-def test_a_call_that_goes_on_in_another_process() -> None:
+def test_a_call_that_goes_on_in_another_process(sandbox: Sandbox) -> None:
     """A fresh process makes the call that a call returns."""
-    with Sandbox() as sandbox:
-        fresh = sandbox.call(partial(os.umask, 0)).value
-        outcome = sandbox.call(goes_on)
+    fresh = sandbox.call(partial(os.umask, 0)).value
+    outcome = sandbox.call(goes_on)
 
     assert outcome.value == fresh != 0o123
     assert outcome.output == "begins\n"
@@ -382,12 +385,15 @@ def closes_its_files() -> str:
     ],
 )
 def test_a_call_tells_how_far_it_has_come(
-    then: Call[object], value: str | None, ending: str, words: str
+    sandbox: Sandbox,
+    then: Call[object],
+    value: str | None,
+    ending: str,
+    words: str,
 ) -> None:
     """Words come as they are told, and the outcome is as without them."""
     told: list[str] = []
-    with Sandbox() as sandbox:
-        outcome = sandbox.call(partial(tells, then), told=told.append)
+    outcome = sandbox.call(partial(tells, then), told=told.append)
 
     assert told[:2] == ["case 1 of 2", "case 2 of 2"]
     assert told[2:] == ["now"] * (ending == "returned" and not value)
@@ -406,15 +412,16 @@ def test_a_call_that_no_worker_makes_tells_no_one() -> None:
     assert heard == ["case 2 of 2"]
 
 
-def test_the_cases_of_an_attempt_are_told(tmp_path: Path) -> None:
+def test_the_cases_of_an_attempt_are_told(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     """Grading tells each case as it begins, those on other devices too."""
     name = "tree_mode_shard_map"
     path = tmp_path / f"{name}.py"
     path.write_text(attempt_files.solution(name))
     told: list[str] = []
-    with Sandbox() as sandbox:
-        job = Job(name, path.name, path)
-        (verdict,) = verdicts_of(sandbox, [job], told.append)
+    job = Job(name, path.name, path)
+    (verdict,) = verdicts_of(sandbox, [job], told.append)
     cases = [words for words in told if words.startswith("case ")]
 
     assert verdict.right, verdict
@@ -425,12 +432,11 @@ def test_the_cases_of_an_attempt_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_outcomes_come_in_the_order_of_the_calls() -> None:
+def test_outcomes_come_in_the_order_of_the_calls(sandbox: Sandbox) -> None:
     """at_once() keeps the order, however long each call takes."""
     words = ("sleep 0.2", "true", "kill $PPID", "true")
     calls = [partial(os.system, each) for each in words]
-    with Sandbox() as sandbox:
-        outcomes = list(at_once(sandbox.call, calls))
+    outcomes = list(at_once(sandbox.call, calls))
 
     assert [outcome.ending for outcome in outcomes] == [
         "returned",
@@ -440,10 +446,9 @@ def test_outcomes_come_in_the_order_of_the_calls() -> None:
     ]
 
 
-def test_how_long_a_call_took() -> None:
+def test_how_long_a_call_took(sandbox: Sandbox) -> None:
     """An outcome has the time of the call, as a clock on the wall has."""
-    with Sandbox() as sandbox:
-        outcome = sandbox.call(partial(time.sleep, 1.5))
+    outcome = sandbox.call(partial(time.sleep, 1.5))
 
     assert 1.5 <= outcome.seconds < 10
 
@@ -458,10 +463,11 @@ while time.monotonic() < end:
 """
 
 
-def test_a_call_may_take_longer_than_its_cpu_time() -> None:
+def test_a_call_may_take_longer_than_its_cpu_time(
+    sandbox: Sandbox,
+) -> None:
     """A call that shares the CPU with others has the time that it needs."""
-    with Sandbox() as sandbox:
-        outcome = sandbox.call(partial(exec, SLOWLY), Limits(seconds=3))
+    outcome = sandbox.call(partial(exec, SLOWLY), Limits(seconds=3))
 
     assert outcome.ending == "returned", outcome
     assert outcome.seconds > 3
@@ -564,12 +570,11 @@ def test_versions_that_are_too_old(
         Sandbox()
 
 
-def test_temporary_files_of_a_call_do_not_stay() -> None:
+def test_temporary_files_of_a_call_do_not_stay(sandbox: Sandbox) -> None:
     """What a call leaves in a temporary folder goes as the call ends."""
-    with Sandbox() as sandbox:
-        made = sandbox.call(tempfile.mkdtemp)
-        _, *others = family()
-        psutil.wait_procs(others, timeout=30)
+    before = family(sandbox)
+    made = sandbox.call(tempfile.mkdtemp)
+    psutil.wait_procs(family(sandbox) - before, timeout=30)
 
-        assert made.ending == "returned"
-        assert not Path(str(made.value)).exists()
+    assert made.ending == "returned"
+    assert not Path(str(made.value)).exists()

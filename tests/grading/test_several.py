@@ -1,7 +1,6 @@
 """Attempts that are graded in several processes, whatever they do there."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -51,13 +50,6 @@ HOSTILE = {
         ("wrong|crashed", "process 1"),
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """Open a sandbox for all tests."""
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 @pytest.mark.parametrize("accident", HOSTILE)

@@ -4,7 +4,7 @@ import html
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -38,13 +38,6 @@ VERDICT = Verdict(
     why="the values differ",
     read="The API",
 )
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """Open a sandbox for some of the tests."""
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def shown(verdict: Verdict, width: int) -> str:
@@ -138,7 +131,7 @@ def test_what_differs_is_shown(
     assert left != right
 
 
-def test_how_an_attempt_ended(tmp_path: Path) -> None:
+def test_how_an_attempt_ended(tmp_path: Path, sandbox: Sandbox) -> None:
     """The line where time was up, the memory; a module beside is found."""
     (tmp_path / "helper.py").write_text("import json\nwrong = 3\n")
     (tmp_path / "json.py").write_text("raise SystemExit")
@@ -146,12 +139,11 @@ def test_how_an_attempt_ended(tmp_path: Path) -> None:
     body = "import helper\n\n\ndef state_zero_kernel(*_):\n"
     job = Job(NAME, "mine", path)
     briefly, small = Limits(seconds=3), Limits(megabytes=64)
-    with Sandbox() as sandbox:
-        path.write_text(f"{body}    while helper.wrong:\n        pass\n")
-        (slow,) = verdicts_of(sandbox, [replace(job, limits=briefly)])
-        (large,) = verdicts_of(sandbox, [replace(job, limits=small)])
-        path.write_text(f"{body}    for n in range(99): print(n)\n")
-        (talks,) = verdicts_of(sandbox, [job])
+    path.write_text(f"{body}    while helper.wrong:\n        pass\n")
+    (slow,) = verdicts_of(sandbox, [replace(job, limits=briefly)])
+    (large,) = verdicts_of(sandbox, [replace(job, limits=small)])
+    path.write_text(f"{body}    for n in range(99): print(n)\n")
+    (talks,) = verdicts_of(sandbox, [job])
 
     words = "it used more than 3 s of CPU time\n(line"
     assert slow.why.startswith(words)
@@ -230,7 +222,9 @@ def test_what_can_not_be_shown(tmp_path: Path, sandbox: Sandbox) -> None:
         assert text.encode()
 
 
-def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
+def test_an_error_that_the_guide_explains(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
     """A verdict names the guide where a problem's page has no section."""
     path = tmp_path / "attempt.py"
     words = "jax_num_cpu_devices config should be updated before"
@@ -238,8 +232,7 @@ def test_an_error_that_the_guide_explains(tmp_path: Path) -> None:
         "import jax\n\n\ndef state_zero_kernel(*_):\n"
         "    jax.config.update('jax_num_cpu_devices', 4)\n"
     )
-    with Sandbox() as sandbox:
-        (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
+    (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
 
     assert f": {words}" in verdict.why
     assert verdict.read == book.GUIDE + words
