@@ -1,22 +1,22 @@
 """Each attempt gets the verdict that its table or its file names."""
 
 import importlib
-import os
 import re
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 from many import grade_all
 
-from shardbook.grading.job import Job, processes_of
-from shardbook.grading.jobs.sandbox import Limits, Sandbox, at_once
+from shardbook.grading.job import Job
+from shardbook.grading.jobs.sandbox import Limits, Sandbox
 from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
-# All attempts of a share, one after the other.
+# All attempts at a problem, one after the other.
 PATIENT = Limits(seconds=3600)
 PAGES = Path(__file__).parents[2] / "docs/problems"
 
@@ -45,14 +45,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "attempt" in metafunc.fixturenames:
         devices = metafunc.config.getoption("devices")
         found = [each for name in NAMES for each in graded(name, devices)]
-        metafunc.parametrize("attempt", found, ids=str)
+        marked = [
+            pytest.param(each, marks=pytest.mark.xdist_group(each.problem))
+            for each in found
+        ]
+        metafunc.parametrize("attempt", marked, ids=str)
 
 
 @pytest.fixture(scope="module")
 def verdicts(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Verdict]:
-    """Grade the attempts of the selected tests, and no others."""
+    request: pytest.FixtureRequest,
+    sandbox: Sandbox,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], dict[str, Verdict]]:
+    """Grade the attempts of the selected tests, a problem at a time."""
     selected = [
         attempt
         for item in request.session.items
@@ -63,39 +69,29 @@ def verdicts(
         )
     ]
     devices = request.config.getoption("devices")
-    todo = jobs(selected, tmp_path_factory.mktemp("attempts"), devices)
-    found = []
-    with Sandbox() as sandbox:
+
+    @cache
+    def of(problem: str) -> dict[str, Verdict]:
+        ours = [each for each in selected if each.problem == problem]
+        todo = jobs(ours, tmp_path_factory.mktemp("attempts"), devices)
+        found = []
         while todo:
-            results = in_shares(sandbox, todo)
-            found += [each for each in results if isinstance(each, Verdict)]
-            todo = [each for each in results if isinstance(each, Job)]
-    return {verdict.source: verdict for verdict in found}
+            outcome = sandbox.call(partial(grade_all, todo), PATIENT)
+            assert outcome.value, outcome
+            found += [
+                each for each in outcome.value if isinstance(each, Verdict)
+            ]
+            todo = [each for each in outcome.value if isinstance(each, Job)]
+        return {verdict.source: verdict for verdict in found}
 
-
-def in_shares(sandbox: Sandbox, jobs: list[Job]) -> list[Verdict | Job]:
-    """Grade attempts in as many processes as there are cores."""
-    cores = os.cpu_count() or 1
-    # Those of several processes first: they are forks of a process in which
-    # jax has no devices yet.
-    jobs = sorted(jobs, key=lambda job: processes_of(job.problem) == 1)
-    shares = [jobs[core::cores] for core in range(cores)]
-    outcomes = at_once(
-        lambda share: sandbox.call(partial(grade_all, share), PATIENT),
-        filter(None, shares),
-    )
-    found: list[Verdict | Job] = []
-    for outcome in outcomes:
-        assert outcome.ending == "returned", outcome
-        found += outcome.value or []
-    return found
+    return of
 
 
 def test_an_attempt_gets_its_verdict(
-    verdicts: dict[str, Verdict], attempt: Attempt
+    verdicts: Callable[[str], dict[str, Verdict]], attempt: Attempt
 ) -> None:
     """The grader finds the status, and by the check, that are expected."""
-    verdict = verdicts[str(attempt)]
+    verdict = verdicts(attempt.problem)[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
     check = f": {verdict.check}" if verdict.check else ""
