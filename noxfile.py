@@ -26,6 +26,8 @@ FEWER_DEVICES = (
 )
 # Tests of what readers use on code of their own.
 TOOLS = ("tests/tools",)
+# Tests that jax's version can matter to, but for those marked "newest".
+VERSIONED = ("tests/problems", "tests/grading", *TOOLS)
 SPHINX = ("-c", ".", "-j", "auto", "-n")
 
 
@@ -136,6 +138,16 @@ def tests(session: nox.Session) -> None:
     """Run the tests; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")
     session.run(*PYTEST, *session.posargs)
+
+
+@nox.session
+def older(session: nox.Session) -> None:
+    """Run the cells, and the tests that jax's version can matter to."""
+    install(session, "tests")
+    out = session.create_tmp()
+    cells = ("-W", "-b", "dummy", "-d", f"{out}/doctrees", "docs", out)
+    session.run("python", "-m", "sphinx", *SPHINX, *cells)
+    session.run(*PYTEST, "-m", "not newest", *VERSIONED, *session.posargs)
 
 
 @nox.session

@@ -6,6 +6,8 @@ import edits
 import pytest
 from edits import attempts, edited
 
+pytestmark = pytest.mark.newest
+
 
 def test_all_edits_are_made_at_once() -> None:
     """An edit does not see what another one has put in."""

@@ -21,6 +21,8 @@ from shardbook.grading.jobs.sandbox import (
 )
 from shardbook.grading.verdict import Verdict
 
+pytestmark = pytest.mark.newest
+
 PATIENT = Limits(seconds=120)
 # Programs are noted as a call compiles them, or a step that it returns is
 # called again and again, or another process goes on with other devices.

@@ -22,6 +22,8 @@ from shardbook.grading.jobs.sandbox import (
 from shardbook.grading.verdict import Verdict
 from shardbook.reader import attempt_files
 
+pytestmark = pytest.mark.newest
+
 NAME = "state_zero_kernel"
 LIMITS = Limits(seconds=5, megabytes=2048)
 

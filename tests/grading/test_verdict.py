@@ -22,6 +22,8 @@ from shardbook.grading.jobs.sandbox import Limits, Sandbox
 from shardbook.grading.verdict import Verdict
 from shardbook.reader import attempt_files
 
+pytestmark = pytest.mark.newest
+
 NAME = "state_zero_kernel"
 SMALL = f"{NAME}(3, normal(2, 3), 4)"
 LONG = f"megatron_mlp({', '.join(['normal(8, 12)'] * 9)})"

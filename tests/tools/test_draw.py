@@ -21,6 +21,8 @@ from strategies import MESHES, placed
 from shardbook import draw
 from shardbook.tools.figure import COLORS
 
+pytestmark = pytest.mark.newest
+
 PICTURE = Path(__file__).parents[2] / "docs/_static/sharded-kernel.svg"
 Region = tuple[tuple[int, int], ...]
 

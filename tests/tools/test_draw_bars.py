@@ -13,6 +13,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from shardbook import Memory, Program, draw, program
 from shardbook.tools.figure import COLORS
 
+pytestmark = pytest.mark.newest
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

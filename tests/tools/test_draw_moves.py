@@ -17,6 +17,8 @@ from shardbook import Collective, draw, program
 from shardbook.tools.communication import communication
 from shardbook.tools.figure import COLORS
 
+pytestmark = pytest.mark.newest
+
 SVG = "{http://www.w3.org/2000/svg}"
 ORDER = [3, 1, 7, 5, 0, 2, 6, 4]
 

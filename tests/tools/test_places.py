@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from shardbook.tools.places import name_of, short
+
+pytestmark = pytest.mark.newest
 
 # What a notebook does, without a kernel.
 NOTEBOOK = """\

@@ -62,6 +62,7 @@ def here(function: Callable[..., Any]) -> str:
     raise AssertionError("no line is marked")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -103,6 +104,7 @@ def test_one_fails(name: str, expected: str) -> None:
         shardbook.processes(accident, devices=2, seconds=LONG)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -132,6 +134,7 @@ def test_all_wait(name: str, expected: str) -> None:
         shardbook.processes(accident, devices=2, seconds=SHORT)
 
 
+@pytest.mark.newest
 def test_one_never_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_port_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(tried) == 2
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     "end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
 )
@@ -201,6 +205,7 @@ def test_whoever_called_is_ended(end: signal.Signals, mark: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.newest
 def test_children_of_processes_end_too() -> None:
     """What the processes have started ends with them."""
     assert shardbook.processes(accidents.leaves_a_child, devices=1) == [
@@ -266,6 +271,7 @@ def test_devices_are_named_by_their_process() -> None:
     assert sent == 6
 
 
+@pytest.mark.newest
 def test_a_script(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +297,7 @@ def test_a_script(
     ]
 
 
+@pytest.mark.newest
 def test_a_script_that_can_not_be_run(tmp_path: Path) -> None:
     """A missing script and an error at its beginning are told apart."""
     with pytest.raises(
@@ -305,6 +312,7 @@ def test_a_script_that_can_not_be_run(tmp_path: Path) -> None:
         shardbook.processes(script, processes=1, devices=1)
 
 
+@pytest.mark.newest
 def test_arguments_that_are_refused() -> None:
     """The message says what was passed, and what is needed."""
     with pytest.raises(ValueError, match=r"processes >= 1.*processes=0"):
@@ -318,6 +326,7 @@ def test_arguments_that_are_refused() -> None:
         shardbook.processes(max, held)
 
 
+@pytest.mark.newest
 def test_no_device_is_used() -> None:
     """The process that calls starts no device of its own."""
     code = (

@@ -4,6 +4,8 @@ import pytest
 
 from shardbook import raises
 
+pytestmark = pytest.mark.newest
+
 PLACE = " This error occurs at source: /a/b.py:1:2 (f)"
 COLOR = "\x1b[38;2;79;201;177m"
 

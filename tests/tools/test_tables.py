@@ -9,6 +9,8 @@ import pytest
 from shardbook import program
 from shardbook.tools.tables import Column, Table, text_of
 
+pytestmark = pytest.mark.newest
+
 TABLE = Table(
     (
         Column("path"),
