@@ -24,7 +24,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from traitlets.config import Config
 
-from shardbook_site import noted
+from shardbook_site import kernels, noted
 
 LOGGER = logging.getLogger(__name__)
 # Of a busy machine: nbclient would give up on a kernel that takes a minute
@@ -36,6 +36,7 @@ PATIENCE = {
 }
 # What the cell that sets up the devices prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
+
 
 
 class KernelDiedError(CellTimeoutError):
@@ -51,15 +52,48 @@ def allow_interrupt(cell: Any, cell_index: int) -> None:
     asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
 
+# What the kernels of this build are forked from: MyST-NB has nothing that
+# reaches "execute" from where it is started.
+_server: kernels.Server | None = None
+
+
+def start_server(
+    app: Sphinx, env: BuildEnvironment, docnames: list[str]
+) -> None:
+    """Start it before Sphinx forks the processes that read pages."""
+    global _server
+    if docnames and hasattr(os, "fork"):
+        _server = kernels.Server()
+
+
+def end_server(app: Sphinx, error: Exception | None) -> None:
+    """End it with the build."""
+    global _server
+    if _server:
+        _server.close()
+    _server = None
+
+
+def is_prepared(notebook: NotebookNode) -> bool:
+    """Tell whether a page can have a kernel that has imported jax.
+
+    A page must not set a variable that jax reads as it is imported, and
+    must not need compilers that jax finds then.
+    """
+    code = "\n".join(cell.source for cell in noted.code_cells(notebook))
+    before, _, _ = code.partition("import jax")
+    return "environ" not in before and "runs_with" not in notebook.metadata
+
+
 def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     """Execute a notebook as nbclient does, with some changes.
 
-    Where a page can't run, it shows what was noted. A kernel that dies no
-    longer ends the build without naming the page. Kernels listen on
-    sockets in a folder of their own: those that start at the same time now
-    and then chose the same network port. And what a cell prints is one
-    output, in however many parts it came (nb_merge_streams would end each
-    part with a new line).
+    Where a page can't run, it shows what was noted. Its kernel has imported
+    jax already, if it can. A kernel that dies no longer ends the build
+    without naming the page. Kernels listen on sockets in a folder of their
+    own: those that start at the same time now and then chose the same
+    network port. And what a cell prints is one output, in however many
+    parts it came (nb_merge_streams would end each part with a new line).
     """
     if noted.is_noted(notebook):
         noted.show(notebook, cwd)
@@ -70,6 +104,8 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
             manager["transport"] = "ipc"
             kwargs["on_cell_start"] = allow_interrupt
         kwargs["config"] = Config(KernelManager=manager)
+        if _server and is_prepared(notebook):
+            kwargs["kernel_manager_class"] = kernels.manager_of(_server)
         try:
             _execute(
                 notebook,
@@ -199,6 +235,8 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 
 def setup(app: Sphinx) -> None:
-    """Check when all pages were read."""
+    """Fork kernels while pages are read, and check when all were."""
     app.add_config_value("execution_exempt", "", "env", frozenset({str}))
+    app.connect("env-before-read-docs", start_server)
+    app.connect("build-finished", end_server)
     app.connect("env-updated", check)

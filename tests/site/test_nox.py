@@ -3,12 +3,14 @@
 import os
 import re
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from building import GOOD, cell, run_docs, start_docs, write_book
+from building import FRONT, GOOD, cell, run_docs, start_docs, write_book
 
 # No home, another locale, settings of JAX.
 ENVIRONMENT = {
@@ -27,10 +29,25 @@ PAGE = GOOD + cell(
     "print('größer → 大', end='', flush=True)\n"
     "print('.')"
 )
+# What this page sets, jax reads as it is imported.
+SETS = (
+    FRONT
+    + cell(
+        "import os\n"
+        "os.environ |= {'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': ''}\n"
+        "os.environ['JAX_NUM_CPU_DEVICES'] = '5'"
+    )
+    + GOOD.removeprefix(FRONT)
+    + cell("assert jax.device_count() == 5")
+)
 WARN = "import warnings\nwarnings.warn('x', DeprecationWarning)"
 # What takes a kernel, and what the build must say about it. The rest is in
 # test_execution.py.
 WRONG = {
+    "imports_nothing": (
+        FRONT + cell("jax.__version__"),
+        ["name 'jax' is not defined"],
+    ),
     "raises": (GOOD + cell("1 / 0"), ["division by zero"]),
     "hangs": (
         GOOD.replace("timeout: 20", "timeout: 5")
@@ -85,7 +102,7 @@ def test_a_wrong_book_is_not_there(tmp_path: Path) -> None:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A book in a checkout, with its output in a folder beside it."""
     folder = tmp_path_factory.mktemp("good") / "a book"
-    write_book(folder, {"page": PAGE})
+    write_book(folder, {"page": PAGE, "sets": SETS})
     (folder / "docs" / "helper.py").write_text("answer = 42\n")
     before = files(folder)
     out = folder.parent / "out" / "html"
@@ -107,13 +124,37 @@ def test_a_good_book(checkout: Path) -> None:
 
     assert not (out / "old.html").exists()
     assert "größer → 大." in page
-    assert "The book's 4 cells ran, and " in page
+    assert "The book's 7 cells ran, and " in page
     assert 'href="_sources/page.ipynb"' in page
     assert (out / "_sources" / "page.ipynb").exists()
     assert "größer → 大.\n" in (out / "page.md").read_text("utf-8")
 
 
-def test_an_interrupt(checkout: Path) -> None:
+@pytest.fixture
+def hanging(
+    checkout: Path,
+) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """A build, and a kernel of it that waits."""
+    note = checkout.parent / "pid"
+    note.unlink(missing_ok=True)
+    (checkout / "docs" / "helper.py").write_text(
+        "import os, pathlib, time\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(100)"
+    )
+    out = checkout.parent / "out" / "html"
+    build = start_docs(checkout, "--out", str(out))
+    while not note.exists() or not note.read_text():
+        assert build.poll() is None, build.communicate()
+        time.sleep(0.1)
+    yield build, psutil.Process(int(note.read_text()))
+    build.kill()
+
+
+def test_an_interrupt(
+    checkout: Path,
+    hanging: tuple[subprocess.Popen[str], psutil.Process],
+) -> None:
     """An interrupted build leaves the old book, and no process.
 
     The page runs again although its text is unchanged: the code that it
@@ -121,25 +162,31 @@ def test_an_interrupt(checkout: Path) -> None:
     """
     out = checkout.parent / "out" / "html"
     before = (out / "page.html").read_bytes()
-    note = checkout.parent / "pid"
-    (checkout / "docs" / "helper.py").write_text(
-        "import os, pathlib, time\n"
-        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
-        "time.sleep(100)"
-    )
-    build = start_docs(checkout, "--out", str(out))
-    while not note.exists() or not note.read_text():
-        assert build.poll() is None, build.communicate()
-        time.sleep(0.1)
-    kernel = psutil.Process(int(note.read_text()))
+    build, kernel = hanging
+    started = [*psutil.Process(build.pid).children(recursive=True), kernel]
     # As a terminal does: all of the build gets the signal.
     os.killpg(build.pid, signal.SIGINT)
     words, _ = build.communicate(timeout=600)
-    psutil.wait_procs([kernel], timeout=600)
+    _, alive = psutil.wait_procs(started, timeout=600)
 
     assert build.returncode != 0, words
-    assert not kernel.is_running()
+    assert not alive
     assert (out / "page.html").read_bytes() == before
+
+
+def test_a_build_that_is_killed(
+    hanging: tuple[subprocess.Popen[str], psutil.Process],
+) -> None:
+    """Nothing goes on when Sphinx has died without a word."""
+    build, kernel = hanging
+    (sphinx,) = psutil.Process(build.pid).children()
+    started = [*sphinx.children(recursive=True), kernel]
+    sphinx.kill()
+    _, alive = psutil.wait_procs(started, timeout=600)
+
+    assert kernel in started[:-1]
+    assert not alive
+    assert build.wait(timeout=600) != 0
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
