@@ -38,6 +38,10 @@ PATIENCE = {
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
 
+# LLVM's passes are half of the time that compiling takes. Without them, the
+# HLO, its memory and its collectives are the same.
+XLA_FLAGS = "--xla_backend_optimization_level=0"
+
 
 class KernelDiedError(CellTimeoutError):
     """A cell ended its kernel: reported as a cell that hangs is."""
@@ -63,7 +67,7 @@ def start_server(
     """Start it before Sphinx forks the processes that read pages."""
     global _server
     if docnames and hasattr(os, "fork"):
-        _server = kernels.Server()
+        _server = kernels.Server(app.config.execution_xla_flags)
 
 
 def end_server(app: Sphinx, error: Exception | None) -> None:
@@ -105,7 +109,9 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
             kwargs["on_cell_start"] = allow_interrupt
         kwargs["config"] = Config(KernelManager=manager)
         if _server and is_prepared(notebook):
-            kwargs["kernel_manager_class"] = kernels.manager_of(_server)
+            kwargs["kernel_manager_class"] = kernels.manager_of(
+                _server, notebook.metadata.get("xla_flags", _server.flags)
+            )
         try:
             _execute(
                 notebook,
@@ -237,6 +243,9 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
 def setup(app: Sphinx) -> None:
     """Fork kernels while pages are read, and check when all were."""
     app.add_config_value("execution_exempt", "", "env", frozenset({str}))
+    app.add_config_value(
+        "execution_xla_flags", XLA_FLAGS, "env", frozenset({str})
+    )
     app.connect("env-before-read-docs", start_server)
     app.connect("build-finished", end_server)
     app.connect("env-updated", check)

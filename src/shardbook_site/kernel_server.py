@@ -61,12 +61,18 @@ def preload() -> None:
     gc.enable()
 
 
-def be_kernel(answer: int, arguments: list[str], folder: str) -> NoReturn:
+def be_kernel(
+    answer: int,
+    arguments: list[str],
+    folder: str,
+    environment: dict[str, str],
+) -> NoReturn:
     """Be a kernel, as ipykernel_launcher is in a process of its own."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     server = os.getppid()
     os.setsid()
     os.chdir(folder)
+    os.environ.update(environment)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.write(answer, str(os.getpid()).encode())
     os.close(answer)

@@ -25,9 +25,14 @@ class Server:
     """The process that kernels are forked from.
 
     The processes that are forked from this one can use it too.
+
+    Args:
+        flags: What is added to ``XLA_FLAGS`` for kernels, unless a page
+            has other flags.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, flags: str) -> None:
+        self.flags = flags
         # In one message there is one request.
         pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._requests, theirs = pair
@@ -82,6 +87,7 @@ class _Provisioner(LocalProvisioner):
     """Gets the process of a kernel from a server."""
 
     server: Server
+    environment: dict[str, str]
 
     async def launch_kernel(
         self, cmd: list[str], **kwargs: Any
@@ -90,15 +96,23 @@ class _Provisioner(LocalProvisioner):
         assert cmd[1:3] == ["-m", "ipykernel_launcher"], cmd
         # It leads a process group.
         self.pid = self.pgid = self.server.fork(
-            arguments=cmd[3:], folder=kwargs["cwd"]
+            arguments=cmd[3:],
+            folder=kwargs["cwd"],
+            environment=self.environment,
         )
         kernel: Any = _Kernel(self.pid)
         self.process = kernel
         return self.connection_info
 
 
-def manager_of(server: Server) -> type[AsyncKernelManager]:
-    """Return a class of managers of kernels that a server forks."""
+def manager_of(server: Server, flags: str) -> type[AsyncKernelManager]:
+    """Return a class of managers of kernels.
+
+    Args:
+        server: What forks the kernels.
+        flags: What is added to ``XLA_FLAGS`` for them.
+    """
+    given = os.environ.get("XLA_FLAGS", "")
 
     class Manager(AsyncKernelManager):
         def __init__(self, **kwargs: Any) -> None:
@@ -107,5 +121,6 @@ def manager_of(server: Server) -> type[AsyncKernelManager]:
                 kernel_spec=self.kernel_spec, parent=self
             )
             self.provisioner.server = server
+            self.provisioner.environment = {"XLA_FLAGS": f"{given} {flags}"}
 
     return Manager

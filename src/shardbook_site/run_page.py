@@ -19,7 +19,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
+
 from shardbook_site.cells import CELL
+from shardbook_site.execution import XLA_FLAGS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,6 +38,14 @@ def page_of(name: str) -> Path:
         f"There is no page {name!r}. Give its name, such as first_look, "
         "or its path in docs, such as guides/errors"
     )
+
+
+def set_flags(page: Path) -> None:
+    """Set what the build gives to XLA, before jax starts its devices."""
+    front = yaml.safe_load(page.read_text("utf-8").split("---\n")[1])
+    given = os.environ.get("XLA_FLAGS", "")
+    flags = front.get("xla_flags", XLA_FLAGS)
+    os.environ["XLA_FLAGS"] = f"{given} {flags}"
 
 
 def cells(page: Path) -> Iterator[tuple[int, str]]:
@@ -101,6 +112,7 @@ def main(name: str) -> int:
     page = page_of(name).resolve()
     # What the build fails on, too.
     warnings.simplefilter("error", DeprecationWarning)
+    set_flags(page)
     names: dict[str, Any] = {"__name__": "__main__"}
     count = failed = 0
     started = time.monotonic()

@@ -25,9 +25,21 @@ PAGE = GOOD + cell(
     "jax.config.update('jax_platforms', 'cpu')\n"
     "jax.config.update('jax_num_cpu_devices', 8)\n"
     "assert jax.device_count() == 8\n"
-    "import helper\n"
+    "import os, helper\n"
+    "_, flag = os.environ['XLA_FLAGS'].split()\n"
+    "assert flag == '--xla_backend_optimization_level=0'\n"
     "print('größer → 大', end='', flush=True)\n"
     "print('.')"
+)
+# Whose programs are compiled as those of readers are.
+USUAL = (
+    FRONT.replace("summary:", "xla_flags: ''\nsummary:")
+    + GOOD.removeprefix(FRONT)
+    + cell(
+        "import os\n"
+        "assert 'optimization' not in os.environ['XLA_FLAGS']\n"
+        "assert os.environ['XLA_FLAGS']"
+    )
 )
 # What this page sets, jax reads as it is imported.
 SETS = (
@@ -102,7 +114,8 @@ def test_a_wrong_book_is_not_there(tmp_path: Path) -> None:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A book in a checkout, with its output in a folder beside it."""
     folder = tmp_path_factory.mktemp("good") / "a book"
-    write_book(folder, {"page": PAGE, "sets": SETS})
+    pages = {"page": PAGE, "sets": SETS, "usual": USUAL}
+    write_book(folder, pages)
     (folder / "docs" / "helper.py").write_text("answer = 42\n")
     before = files(folder)
     out = folder.parent / "out" / "html"
@@ -124,7 +137,7 @@ def test_a_good_book(checkout: Path) -> None:
 
     assert not (out / "old.html").exists()
     assert "größer → 大." in page
-    assert "The book's 7 cells ran, and " in page
+    assert "The book's 9 cells ran, and " in page
     assert 'href="_sources/page.ipynb"' in page
     assert (out / "_sources" / "page.ipynb").exists()
     assert "größer → 大.\n" in (out / "page.md").read_text("utf-8")
