@@ -17,6 +17,7 @@ from shardbook_site import (
     prediction,
     problems,
     search,
+    shares,
 )
 
 # Where the theme's links lead to a repository, an editor and issues.
@@ -60,4 +61,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     downloads.setup(app)
     pages.setup(app)
     search.setup(app)
+    shares.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
