@@ -48,12 +48,13 @@ class KernelDiedError(CellTimeoutError):
 
 
 def allow_interrupt(cell: Any, cell_index: int) -> None:
-    """Let Ctrl-C end the process, before a cell runs.
+    """Let Ctrl-C and Sphinx end the process, before a cell runs.
 
     nbclient would take it for a kernel that died, and Sphinx's reader would
     wait forever to send the page to a process that has ended.
     """
-    asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().remove_signal_handler(number)
 
 
 # What the kernels of this build are forked from: MyST-NB has nothing that

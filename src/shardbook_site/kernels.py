@@ -4,6 +4,7 @@ It has imported jax and flax, which is most of the time that a kernel
 takes to start. kernel_server.py is that process.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -73,14 +74,19 @@ class Server:
         self._requests.close()
 
 
-class _Kernel(psutil.Process):
+class _Kernel:
     """A process that is not our child, used like a Popen."""
 
     stdin = stdout = stderr = None
 
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+
     def poll(self) -> int | None:
         """Return None as long as it runs."""
-        return None if self.is_running() else 0
+        return None if self._process.is_running() else 0
+
+    wait = poll
 
 
 class _Provisioner(LocalProvisioner):
@@ -94,8 +100,7 @@ class _Provisioner(LocalProvisioner):
     ) -> KernelConnectionInfo:
         """Have a kernel forked, instead of running a command."""
         assert cmd[1:3] == ["-m", "ipykernel_launcher"], cmd
-        # It leads a process group.
-        self.pid = self.pgid = self.server.fork(
+        self.pid = self.server.fork(
             arguments=cmd[3:],
             folder=kwargs["cwd"],
             environment=self.environment,
@@ -103,6 +108,12 @@ class _Provisioner(LocalProvisioner):
         kernel: Any = _Kernel(self.pid)
         self.process = kernel
         return self.connection_info
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel and what it started, if they live."""
+        assert self.pid, "it was launched"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signum)
 
 
 def manager_of(server: Server, flags: str) -> type[AsyncKernelManager]:
@@ -121,6 +132,8 @@ def manager_of(server: Server, flags: str) -> type[AsyncKernelManager]:
                 kernel_spec=self.kernel_spec, parent=self
             )
             self.provisioner.server = server
-            self.provisioner.environment = {"XLA_FLAGS": f"{given} {flags}"}
+            self.provisioner.environment = {
+                "XLA_FLAGS": f"{given} {flags}".strip()
+            }
 
     return Manager

@@ -45,7 +45,7 @@ def set_flags(page: Path) -> None:
     front = yaml.safe_load(page.read_text("utf-8").split("---\n")[1])
     given = os.environ.get("XLA_FLAGS", "")
     flags = front.get("xla_flags", XLA_FLAGS)
-    os.environ["XLA_FLAGS"] = f"{given} {flags}"
+    os.environ["XLA_FLAGS"] = f"{given} {flags}".strip()
 
 
 def cells(page: Path) -> Iterator[tuple[int, str]]:
