@@ -15,9 +15,9 @@ nox.options.sessions = ["docs", "tests", "lint"]
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
-# As many groups at a time as there are cores: files, and the attempts at
-# each problem.
-PYTEST = ("python", "-m", "pytest", "-n", "auto", "--dist", "loadgroup")
+# As many files at a time as there are cores; of the attempts, those at one
+# problem.
+PYTEST = ("python", "-m", "pytest", "-n", "auto", "--dist", "loadscope")
 # Where a number of devices may make a difference, beside the usual eight.
 FEWER_DEVICES = (
     ("1", "tests/problems"),

@@ -29,17 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))
 
 
-@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Keep the tests of a file on one worker, if they don't say more."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if not item.get_closest_marker("xdist_group"):
-                item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """Open a sandbox for all tests that leave its server alone."""

@@ -2,8 +2,8 @@
 
 import importlib
 import re
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,22 +45,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "attempt" in metafunc.fixturenames:
         devices = metafunc.config.getoption("devices")
         found = [each for name in NAMES for each in graded(name, devices)]
-        marked = [*with_marks(found)]
-        metafunc.parametrize("attempt", marked, ids=str)
+        metafunc.parametrize(
+            ("verdicts", "attempt"),
+            [*parameters(found)],
+            indirect=["verdicts"],
+        )
 
 
-def with_marks(found: list[Attempt]) -> Iterator[object]:
-    """Keep a problem on one worker; on older versions, one a verdict."""
+def parameters(found: list[Attempt]) -> Iterator[object]:
+    """Mark all but one attempt a verdict, beside the solution."""
     known = set()
     for attempt in found:
-        marks = [pytest.mark.xdist_group(attempt.problem)]
         kind = (attempt.problem, attempt.verdict)
-        if kind in known:
-            marks.append(pytest.mark.newest)
-        # One that is right beside it is graded too.
-        elif attempt.name != "solution":
+        marks = [pytest.mark.newest] if kind in known else []
+        if attempt.name != "solution":
             known.add(kind)
-        yield pytest.param(attempt, marks=marks)
+        # What is before the last "::" is the scope that xdist loads.
+        name = f"{attempt.problem}::{attempt.name}"
+        yield pytest.param(attempt.problem, attempt, id=name, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +70,8 @@ def verdicts(
     request: pytest.FixtureRequest,
     sandbox: Sandbox,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], dict[str, Verdict]]:
-    """Grade the attempts of the selected tests, a problem at a time."""
+) -> dict[str, Verdict]:
+    """Grade the attempts at a problem whose tests are selected."""
     selected = [
         attempt
         for item in request.session.items
@@ -78,31 +80,26 @@ def verdicts(
         and isinstance(
             attempt := item.callspec.params.get("attempt"), Attempt
         )
+        and attempt.problem == request.param
     ]
     devices = request.config.getoption("devices")
-
-    @cache
-    def of(problem: str) -> dict[str, Verdict]:
-        ours = [each for each in selected if each.problem == problem]
-        todo = jobs(ours, tmp_path_factory.mktemp("attempts"), devices)
-        found = []
-        while todo:
-            outcome = sandbox.call(partial(grade_all, todo), PATIENT)
-            assert outcome.value, outcome
-            found += [
-                each for each in outcome.value if isinstance(each, Verdict)
-            ]
-            todo = [each for each in outcome.value if isinstance(each, Job)]
-        return {verdict.source: verdict for verdict in found}
-
-    return of
+    todo = jobs(selected, tmp_path_factory.mktemp("attempts"), devices)
+    found = []
+    while todo:
+        outcome = sandbox.call(partial(grade_all, todo), PATIENT)
+        assert outcome.value, outcome
+        found += [
+            each for each in outcome.value if isinstance(each, Verdict)
+        ]
+        todo = [each for each in outcome.value if isinstance(each, Job)]
+    return {verdict.source: verdict for verdict in found}
 
 
 def test_an_attempt_gets_its_verdict(
-    verdicts: Callable[[str], dict[str, Verdict]], attempt: Attempt
+    verdicts: dict[str, Verdict], attempt: Attempt
 ) -> None:
     """The grader finds the status, and by the check, that are expected."""
-    verdict = verdicts(attempt.problem)[str(attempt)]
+    verdict = verdicts[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
     check = f": {verdict.check}" if verdict.check else ""

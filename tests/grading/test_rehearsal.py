@@ -24,7 +24,7 @@ from shardbook.grading.verdict import Verdict
 pytestmark = pytest.mark.newest
 
 PATIENT = Limits(seconds=120)
-# Programs are noted as a call compiles them, or as a step that it returns is
+# Programs are noted as a call compiles them, as a step that it returns is
 # called again and again, or by the check of the problem itself.
 KINDS = ("megatron_mlp", "accumulate_gradients", "average_weights")
 
