@@ -1,6 +1,6 @@
 """What program() and collectives() report of a compiled call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ import numpy as np
 import optax
 import pytest
 from flax import nnx
+from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
@@ -694,27 +695,81 @@ def test_two_meshes() -> None:
     )
 
 
-def test_a_cached_program_has_the_lines_of_today(tmp_path: Path) -> None:
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    """A folder where jax keeps each program that it compiles."""
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_compilation_cache_include_metadata_in_key": False,
+    }
+    before = {name: jax.config.values[name] for name in settings}
+    try:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+        yield tmp_path
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+def product_at(start: str) -> Any:
+    """Return a product that a reader has written there."""
+    names: dict[str, Any] = {}
+    code = f"{start}def f(x, w):\n    return x @ w\n"
+    exec(compile(code, "reader.py", "exec"), names)
+    return jax.jit(names["f"])
+
+
+@pytest.mark.parametrize("metadata", [False, True])
+def test_a_cached_program_has_the_lines_of_today(
+    cache: Path, metadata: bool
+) -> None:
     """program() does not read what an older file has compiled."""
+    setting = "jax_compilation_cache_include_metadata_in_key"
+    jax.config.update(setting, metadata)
     w = place(jnp.ones((64, 16)), GRID, "model")
     lines = []
-    names: dict[str, Any] = {}
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    try:
-        for start in ("", "\n\n"):
-            code = f"{start}def f(x, w):\n    return x @ w\n"
-            exec(compile(code, "reader.py", "exec"), names)
-            step = jax.jit(names["f"])
-            step(jnp.ones((8, 64)), w)
-            (seen,) = program(step, jnp.ones((8, 64)), w).communication
-            lines.append(seen.source)
-    finally:
-        jax.config.update("jax_compilation_cache_dir", None)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1)
+    for start in ("", "\n\n"):
+        step = product_at(start)
+        step(jnp.ones((8, 64)), w)
+        (seen,) = program(step, jnp.ones((8, 64)), w).communication
+        lines.append(seen.source)
 
-    assert any(tmp_path.iterdir())
+    assert any(cache.iterdir())
     assert lines == ["reader.py:2", "reader.py:4"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_cached_program_says_the_same() -> None:
+    """Where the cache tells lines apart, program() reads it."""
+    setting = "jax_compilation_cache_include_metadata_in_key"
+    jax.config.update(setting, True)
+    x, w = jnp.ones((8, 64)), place(jnp.ones((64, 16)), GRID, "model")
+    events: list[str] = []
+    found: list[Program] = []
+
+    def listen(event: str, **_: Any) -> None:
+        events.append(event.rpartition("/")[2])
+
+    jax.monitoring.register_event_listener(listen)
+    try:
+        for _ in range(2):
+            jax.clear_caches()
+            events.clear()
+            found.append(program(product_at(""), x, w))
+    finally:
+        jax.monitoring.unregister_event_listener(listen)
+    fresh, cached = found
+
+    assert "cache_hits" in events
+    assert "cache_misses" not in events
+    assert str(cached) == str(fresh)
+    assert cached.peak == fresh.peak
+    # XLA numbers the lines anew as it reads a program.
+    assert replace(cached, text=fresh.text) == fresh
 
 
 def test_what_is_lowered_or_compiled_already() -> None:

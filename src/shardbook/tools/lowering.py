@@ -13,9 +13,12 @@ from shardbook.tools.leaves import flax_nnx, is_graph_node
 
 
 def compile_lowered(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compile again: a cached program names lines of an older file."""
+    """Compile again if a cached program can name lines of an older file."""
     settings = jax.config.values
-    if not settings["jax_compilation_cache_dir"]:
+    if (
+        not settings["jax_compilation_cache_dir"]
+        or settings["jax_compilation_cache_include_metadata_in_key"]
+    ):
         return lowered.compile()
     before = settings["jax_enable_compilation_cache"]
     try:
