@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -11,6 +12,10 @@ from jax.experimental.compilation_cache import compilation_cache
 from shardbook.tools.arguments import is_array
 from shardbook.tools.leaves import flax_nnx, is_graph_node
 
+# Whether a program may come from jax's cache, whatever lines it names: who
+# shows no lines has it compiled once.
+ANY_LINES: ContextVar[bool] = ContextVar("any_lines", default=False)
+
 
 def compile_lowered(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     """Compile again if a cached program can name lines of an older file."""
@@ -18,6 +23,7 @@ def compile_lowered(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     if (
         not settings["jax_compilation_cache_dir"]
         or settings["jax_compilation_cache_include_metadata_in_key"]
+        or ANY_LINES.get()
     ):
         return lowered.compile()
     before = settings["jax_enable_compilation_cache"]
