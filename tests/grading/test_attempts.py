@@ -2,8 +2,8 @@
 
 import importlib
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -44,25 +44,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test of each attempt, named by its problem and its name."""
     if "attempt" in metafunc.fixturenames:
         devices = metafunc.config.getoption("devices")
-        found = [each for name in NAMES for each in graded(name, devices)]
-        metafunc.parametrize(
-            ("verdicts", "attempt"),
-            [*parameters(found)],
-            indirect=["verdicts"],
-        )
+        found = [
+            each for name in NAMES for each in parameters(name, devices)
+        ]
+        metafunc.parametrize("attempt", found)
 
 
-def parameters(found: list[Attempt]) -> Iterator[object]:
+def parameters(problem: str, devices: int) -> Iterator[object]:
     """Mark all but one attempt a verdict, beside the solution."""
     known = set()
-    for attempt in found:
-        kind = (attempt.problem, attempt.verdict)
-        marks = [pytest.mark.newest] if kind in known else []
+    for attempt in graded(problem, devices):
+        marks = [pytest.mark.newest] if attempt.verdict in known else []
         if attempt.name != "solution":
-            known.add(kind)
+            known.add(attempt.verdict)
         # What is before the last "::" is the scope that xdist loads.
-        name = f"{attempt.problem}::{attempt.name}"
-        yield pytest.param(attempt.problem, attempt, id=name, marks=marks)
+        name = f"{problem}::{attempt.name}"
+        yield pytest.param(attempt, id=name, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +67,8 @@ def verdicts(
     request: pytest.FixtureRequest,
     sandbox: Sandbox,
     tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Verdict]:
-    """Grade the attempts at a problem whose tests are selected."""
+) -> Callable[[str], dict[str, Verdict]]:
+    """Grade the attempts whose tests are selected, a problem at a time."""
     selected = [
         attempt
         for item in request.session.items
@@ -80,26 +77,31 @@ def verdicts(
         and isinstance(
             attempt := item.callspec.params.get("attempt"), Attempt
         )
-        and attempt.problem == request.param
     ]
     devices = request.config.getoption("devices")
-    todo = jobs(selected, tmp_path_factory.mktemp("attempts"), devices)
-    found = []
-    while todo:
-        outcome = sandbox.call(partial(grade_all, todo), PATIENT)
-        assert outcome.value, outcome
-        found += [
-            each for each in outcome.value if isinstance(each, Verdict)
-        ]
-        todo = [each for each in outcome.value if isinstance(each, Job)]
-    return {verdict.source: verdict for verdict in found}
+
+    @cache
+    def of(problem: str) -> dict[str, Verdict]:
+        ours = [each for each in selected if each.problem == problem]
+        todo = jobs(ours, tmp_path_factory.mktemp("attempts"), devices)
+        found = []
+        while todo:
+            outcome = sandbox.call(partial(grade_all, todo), PATIENT)
+            assert outcome.value, outcome
+            found += [
+                each for each in outcome.value if isinstance(each, Verdict)
+            ]
+            todo = [each for each in outcome.value if isinstance(each, Job)]
+        return {verdict.source: verdict for verdict in found}
+
+    return of
 
 
 def test_an_attempt_gets_its_verdict(
-    verdicts: dict[str, Verdict], attempt: Attempt
+    verdicts: Callable[[str], dict[str, Verdict]], attempt: Attempt
 ) -> None:
     """The grader finds the status, and by the check, that are expected."""
-    verdict = verdicts[str(attempt)]
+    verdict = verdicts(attempt.problem)[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
     check = f": {verdict.check}" if verdict.check else ""
