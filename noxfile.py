@@ -221,7 +221,9 @@ def browser(session: nox.Session) -> None:
         target = Path(session.create_tmp(), "html")
         build(session, target)
         arguments = ["--html", str(target), *arguments]
-    session.run(*PYTEST, "tests/browser", *arguments)
+    # A group is a page, which is loaded once.
+    by_page = ("--dist", "loadgroup")
+    session.run(*PYTEST, *by_page, "tests/browser", *arguments)
 
 
 @nox.session

@@ -1,5 +1,6 @@
 """The book as a browser sees it: served compressed, opened in Chromium."""
 
+import functools
 import gzip
 import http.server
 import mimetypes
@@ -19,6 +20,7 @@ from playwright.sync_api import (
     Page,
     sync_playwright,
 )
+from tour import DESKTOP, Tour
 
 from shardbook.problems import NAMES
 
@@ -34,6 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all notebooks, which takes minutes, not two of them",
     )
+
+
+@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker do all for which every page has to be read."""
+    for item in items:
+        if "soups" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("soups"))
 
 
 def pages_in(html: Path) -> list[str]:
@@ -58,13 +68,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
     if not metafunc.config.getoption("--every-notebook"):
         notebooks = [name for name in notebooks if NAMES[0] in name]
-    for kind, found in (
-        ("page_name", names),
-        ("executed", executed),
-        ("notebook", notebooks),
-    ):
+    for kind, found in (("executed", executed), ("notebook", notebooks)):
         if kind in metafunc.fixturenames:
             metafunc.parametrize(kind, found)
+    if "page_name" in metafunc.fixturenames:
+        problems = {f"problems/{name}.html": name for name in NAMES}
+        if "problem" in metafunc.fixturenames:
+            kinds, found = "page_name, problem", [*problems.items()]
+        else:
+            kinds, found = "page_name", [(name,) for name in names]
+        # A worker asks all that is asked of a page before it goes on, so
+        # that each page is loaded once.
+        group = pytest.mark.xdist_group
+        each = [pytest.param(*it, marks=group(it[0])) for it in found]
+        metafunc.parametrize(kinds, each, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -76,12 +93,24 @@ def html(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
-def soups(html: Path) -> dict[str, BeautifulSoup]:
+def pages(html: Path) -> list[str]:
+    """Name all pages of the book."""
+    return pages_in(html)
+
+
+@pytest.fixture(scope="session")
+def soups(html: Path, pages: list[str]) -> dict[str, BeautifulSoup]:
     """Read every page."""
     return {
         name: BeautifulSoup((html / name).read_text("utf-8"), "html.parser")
-        for name in pages_in(html)
+        for name in pages
     }
+
+
+@functools.cache
+def compressed(file: Path) -> bytes:
+    """Read a file of the book, which stays as it is."""
+    return gzip.compress(file.read_bytes())
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -97,7 +126,7 @@ class Server(http.server.BaseHTTPRequestHandler):
         status = 200 if file.is_file() else 404
         if status == 404:
             file = self.folder / "404.html"
-        body = gzip.compress(file.read_bytes())
+        body = compressed(file)
         kind = mimetypes.guess_type(file.name)[0] or "text/plain"
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
@@ -143,36 +172,77 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def context(browser: Browser, site: str) -> Iterator[BrowserContext]:
-    """Return a context, and require that all its pages were quiet.
-
-    No console error, and no request to another host, in any test.
-    """
+    """Return the one of all tests: another costs as much as three pages."""
     context = browser.new_context(
         base_url=site, permissions=["clipboard-read", "clipboard-write"]
     )
-    said: list[str] = []
-    asked: list[str] = []
-    context.on("request", lambda request: asked.append(request.url))
-    context.on("weberror", lambda event: said.append(str(event.error)))
-    context.on(
-        "console",
-        lambda message: said.append(f"{message.type}: {message.text}"),
-    )
     yield context
     context.close()
+
+
+@pytest.fixture
+def quiet(context: BrowserContext, site: str) -> Iterator[None]:
+    """Require that all windows are quiet in a test.
+
+    No console error, and no request to another host.
+    """
+    said: list[str] = []
+    asked: list[str] = []
+    listeners = {
+        "request": lambda request: asked.append(request.url),
+        "weberror": lambda event: said.append(str(event.error)),
+        "console": lambda message: said.append(
+            f"{message.type}: {message.text}"
+        ),
+    }
+    for event, listener in listeners.items():
+        context.on(event, listener)
+    yield
+    # What was said before this answer has come by now.
+    context.cookies()
+    for event, listener in listeners.items():
+        context.remove_listener(event, listener)
     here = (site, "data:", "blob:")
     assert [line for line in said if not line.startswith("log")] == []
     assert [url for url in asked if not url.startswith(here)] == []
 
 
+@pytest.fixture(scope="session")
+def window(context: BrowserContext) -> Page:
+    """Open the window that tests take turns in."""
+    return context.new_page()
+
+
 @pytest.fixture
-def page(context: BrowserContext) -> Page:
-    """Return a window of a desktop."""
-    page = context.new_page()
-    page.set_viewport_size({"width": 1280, "height": 900})
-    return page
+def page(window: Page, quiet: None) -> Iterator[Page]:
+    """Return a window of a desktop, with nothing in it or remembered."""
+    window.set_viewport_size(DESKTOP)
+    yield window
+    window.unroute_all()
+    window.evaluate("localStorage.clear(); sessionStorage.clear()")
+    # Or the next address, if it differs in its end alone, loads nothing.
+    window.goto("about:blank")
+    window.emulate_media(
+        color_scheme="null", media="null", reduced_motion="null"
+    )
+
+
+@pytest.fixture(scope="session")
+def tour(context: BrowserContext) -> Tour:
+    """Open the window that goes from page to page."""
+    return Tour(context.new_page())
+
+
+@pytest.fixture
+def visit(tour: Tour, page_name: str, quiet: None) -> Page:
+    """Return a window with a page, loaded once for all tests of it.
+
+    All that opens is open, and each question has an answer.
+    """
+    tour.visit(page_name)
+    return tour.page
 
 
 @pytest.fixture

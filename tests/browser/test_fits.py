@@ -1,13 +1,9 @@
 """Outputs fit, or scroll where it shows that there is more."""
 
-from typing import Any
-
 from playwright.sync_api import Page
+from tour import resize
 
 WIDE, PHONE = (1920, 1440, 1280), 390
-OPEN = """document.querySelectorAll("details").forEach(
-    (fold) => { fold.open = true; }
-)"""
 # The boxes of outputs that are narrower than what is in them. What is in a
 # drawing's picture can't be wider than the picture.
 OVERFLOWING = """() => [...document.querySelectorAll(".cell")].flatMap(
@@ -34,32 +30,24 @@ OVERFLOWING = """() => [...document.querySelectorAll(".cell")].flatMap(
 )"""
 
 
-def overflowing(page: Page, width: int) -> list[dict[str, Any]]:
-    """Give what overflows in a window of this width."""
-    page.set_viewport_size({"width": width, "height": 900})
-    # The theme looks a moment later for what the keyboard is to reach.
-    page.wait_for_timeout(400)
-    return page.evaluate(OVERFLOWING)
-
-
-def test_outputs_fit(page: Page, page_name: str) -> None:
+def test_outputs_fit(visit: Page, page_name: str) -> None:
     """No output is cut off on a desktop, and on a phone wide ones scroll.
 
     There, a shadow shows that there is more, the keyboard reaches it, and
     the page itself stays where it is.
     """
-    page.goto(page_name)
-    page.evaluate(OPEN)
     for width in WIDE:
-        cut = overflowing(page, width)
+        visit.set_viewport_size({"width": width, "height": 900})
+        cut = visit.evaluate(OVERFLOWING)
 
         assert cut == [], f"{page_name} at {width} pixels: {cut[0]}"
 
+    resize(visit, PHONE)
     cut = [
         box
-        for box in overflowing(page, PHONE)
+        for box in visit.evaluate(OVERFLOWING)
         if not (box["scrolls"] and box["edge"])
     ]
     assert cut == [], f"{page_name} at {PHONE} pixels: {cut[0]}"
-    wide = page.evaluate("document.documentElement.scrollWidth")
+    wide = visit.evaluate("document.documentElement.scrollWidth")
     assert wide <= PHONE, page_name

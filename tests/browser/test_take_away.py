@@ -8,9 +8,8 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 from nbclient.exceptions import CellExecutionError
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
@@ -19,22 +18,25 @@ from shardbook.reader import attempt_files
 COMPILES = "guides/another_machine.ipynb"
 MISSING = "needs libtpu. To install what is missing: python3 -m pip"
 BLOCK = "div.highlight:has(button.copybtn)"
+# Click where a copy button is, on whatever lies there. It may copy because
+# Playwright calls this as if it were a gesture of a reader's.
+COPY = """async (button) => {
+    button.scrollIntoView({ block: "center" });
+    const { x, y, width, height } = button.getBoundingClientRect();
+    await navigator.clipboard.writeText("nothing");
+    document.elementFromPoint(x + width / 2, y + height / 2).dispatchEvent(
+        new MouseEvent("click", { bubbles: true })
+    );
+    return navigator.clipboard.readText();
+}"""
 
 
-def copies(page: Page, within: str = "") -> list[str]:
-    """Press the copy button of each block, and read the clipboard."""
-    # What is closed is opened first, as a reader would.
-    page.evaluate(
-        "document.querySelectorAll('details').forEach(d => d.open = true)"
-    )
-    taken = []
-    for block in page.locator(f"{within} {BLOCK}").all():
-        page.evaluate("navigator.clipboard.writeText('nothing')")
-        block.hover()
-        block.locator("button.copybtn").click()
-        text = page.evaluate("navigator.clipboard.readText()")
-        taken.append(text.rstrip())
-    return taken
+def copy(page: Page, block: Locator) -> str:
+    """Press a copy button with the mouse, and read the clipboard."""
+    page.evaluate("navigator.clipboard.writeText('nothing')")
+    block.hover()
+    block.locator("button.copybtn").click()
+    return page.evaluate("navigator.clipboard.readText()").rstrip()
 
 
 def cells(html: Path, name: str) -> list[str]:
@@ -52,16 +54,16 @@ def cells(html: Path, name: str) -> list[str]:
 
 
 def test_every_button_copies_its_block(
-    page: Page, html: Path, page_name: str
+    visit: Page, html: Path, page_name: str
 ) -> None:
     """A block without prompts; a cell as it was executed."""
-    page.goto(page_name)
-    blocks = page.locator("div.highlight:not(.cell_output *)").count()
-    taken = copies(page)
+    blocks = visit.locator("div.highlight:not(.cell_output *)").count()
+    buttons = visit.locator("div.highlight button.copybtn").all()
+    taken = [button.evaluate(COPY).rstrip() for button in buttons]
     executed = (html / "_sources" / page_name).with_suffix(".ipynb")
 
     assert len(taken) == blocks
-    assert page.locator(".cell_output .copybtn").count() == 0
+    assert visit.locator(".cell_output .copybtn").count() == 0
     assert "nothing" not in taken
     assert not any(text.startswith(("$ ", ">>> ")) for text in taken)
     if executed.exists():
@@ -70,22 +72,24 @@ def test_every_button_copies_its_block(
         assert missing == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_problem_is_taken_away(page: Page, html: Path, name: str) -> None:
+def test_a_problem_is_taken_away(
+    visit: Page, html: Path, problem: str
+) -> None:
     """Starter and solution are the tested files, as text and as a file."""
-    page.goto(f"problems/{name}.html")
-    *_, starter = copies(page, "section#your-attempt")
-    solution, *_ = copies(page, "section#solution details")
-    with page.expect_download() as download:
-        page.locator("section#solution a.download").click()
+    starter = copy(visit, visit.locator(f"#your-attempt {BLOCK}").last)
+    solution = copy(
+        visit, visit.locator(f"#solution details {BLOCK}").first
+    )
+    with visit.expect_download() as download:
+        visit.locator("section#solution a.download").click()
     downloaded = Path(download.value.path()).read_text("utf-8")
-    devices, code, check = cells(html, f"problems/{name}-starter.html")
+    devices, code, check = cells(html, f"problems/{problem}-starter.html")
 
-    assert download.value.suggested_filename == f"{name}.py"
-    assert downloaded == attempt_files.solution(name)
+    assert download.value.suggested_filename == f"{problem}.py"
+    assert downloaded == attempt_files.solution(problem)
     assert solution == downloaded.rstrip()
-    assert starter == code == attempt_files.starter(name).rstrip()
-    assert check == f"import shardbook\n\nshardbook.check({name})"
+    assert starter == code == attempt_files.starter(problem).rstrip()
+    assert check == f"import shardbook\n\nshardbook.check({problem})"
     assert devices.endswith('"jax_num_cpu_devices", 8)')
 
 
@@ -160,15 +164,13 @@ def test_markdown_and_notebook_say_what_the_page_says(
             assert f"```text\n{printed.rstrip()}\n```" not in words
 
 
-def test_llms_txt_leads_to_all_pages(
-    html: Path, soups: dict[str, BeautifulSoup]
-) -> None:
+def test_llms_txt_leads_to_all_pages(html: Path, pages: list[str]) -> None:
     """Each page but search and the like is listed, and there."""
     text = (html / "llms.txt").read_text("utf-8")
     links = {part.split(")")[0] for part in text.split("](")[1:]}
 
     assert links == {
         name.replace(".html", ".md")
-        for name in soups.keys() - {"404.html", "search.html"}
+        for name in {*pages} - {"404.html", "search.html"}
     }
     assert all((html / link).is_file() for link in links)

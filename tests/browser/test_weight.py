@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from playwright.sync_api import Page
+from tour import Tour
 
 KIB, REQUESTS = 170, 10
 # With the text of all pages.
@@ -12,36 +13,15 @@ SEARCH = {"language_data", "search", "searchindex", "searchtools"}
 PARTS = {"explorer": "shardbook-explorer", "predict": "predict"}
 
 
-def loaded(page: Page, address: str) -> list[tuple[str, str, float]]:
-    """Open a page; list the name, the kind and the KiB of what comes."""
-    kinds: dict[str, tuple[str, str]] = {}
-    kib: dict[str, float] = {}
-
-    def response(event: dict) -> None:
-        url = event["response"]["url"]
-        if not url.startswith("data:"):
-            name = url.split("?")[0].rpartition("/")[2]
-            kinds[event["requestId"]] = (name, event["type"])
-
-    def end(event: dict) -> None:
-        kib[event["requestId"]] = event["encodedDataLength"] / 1024
-
-    network = page.context.new_cdp_session(page)
-    network.on("Network.responseReceived", response)
-    network.on("Network.loadingFinished", end)
-    network.send("Network.enable")
-    network.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    page.goto(address, wait_until="networkidle")
-    return [(*kind, kib[request]) for request, kind in kinds.items()]
-
-
-def test_a_page_is_light(page: Page, html: Path, page_name: str) -> None:
+def test_a_page_is_light(
+    visit: Page, tour: Tour, html: Path, page_name: str
+) -> None:
     """A page is small, compressed and with its pictures.
 
     It loads no font, the search on the page of the search alone, and
     scripts where there is something to do for them.
     """
-    files = loaded(page, page_name)
+    files = tour.files()
     # A file of several scripts has the names of all.
     names = {part for name, _, _ in files for part in name.split(".")}
     text = (html / page_name).read_text("utf-8")
@@ -55,9 +35,12 @@ def test_a_page_is_light(page: Page, html: Path, page_name: str) -> None:
         assert (script in names) == (f'class="{part}"' in text), script
 
 
-def test_a_search_loads_the_text_of_all_pages(page: Page) -> None:
+def test_a_search_loads_the_text_of_all_pages(
+    tour: Tour, quiet: None
+) -> None:
     """In a file beside the page, which a browser keeps for the next one."""
-    files = loaded(page, "search.html?q=mesh")
+    tour.visit("search.html?q=mesh")
+    files = tour.files()
 
     assert "sections.js" in {name for name, _, _ in files}
     assert sum(kib for _, _, kib in files) <= SEARCH_KIB, files
