@@ -192,7 +192,11 @@ class Golden:
         )
 
     def _command(self) -> str:
-        return f"pytest --shardbook-update {shlex.quote(self._item.nodeid)}"
+        # The node's own name begins at pytest's root directory.
+        test = "::".join(
+            [_shown(self._item.path), *self._item.nodeid.split("::")[1:]]
+        )
+        return f"pytest --shardbook-update {shlex.quote(test)}"
 
 
 def _shown(path: Path) -> str:

@@ -119,6 +119,19 @@ def test_from_the_first_run_to_a_difference(runs: Runs) -> None:
     runs.result.assert_outcomes(passed=1)
 
 
+def test_the_command_is_for_the_folder_that_pytest_runs_in(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test is named from there, and not from pytest's root directory."""
+    runs.write("[pytest]", "pytest.ini")
+    (runs.path / "part").mkdir()
+    runs.write(SHARDED, "part/test_a.py")
+    monkeypatch.chdir(runs.path / "part")
+
+    assert COMMAND in failure(runs.run())
+    assert f"wrote {FILE}" in runs.run(UPDATE, "test_a.py::test_step")
+
+
 def test_an_update_without_a_change_writes_nothing(runs: Runs) -> None:
     """The time of a file stays, too."""
     runs.write(SHARDED)
