@@ -144,8 +144,10 @@ def tests(session: nox.Session) -> None:
 def older(session: nox.Session) -> None:
     """Run the cells, and the tests that jax's version can matter to."""
     install(session, "tests")
-    out = session.create_tmp()
-    cells = ("-W", "-b", "dummy", "-d", f"{out}/doctrees", "docs", out)
+    # Not session.create_tmp(), which would be the TMPDIR of cells: pytest
+    # takes what is below a pyproject.toml for tests of that project.
+    out = str(BUILD / "older")
+    cells = ("-W", "-E", "-b", "dummy", "docs", out)
     session.run("python", "-m", "sphinx", *SPHINX, *cells)
     session.run(*PYTEST, "-m", "not newest", *VERSIONED, *session.posargs)
 
@@ -218,7 +220,7 @@ def browser(session: nox.Session) -> None:
     install(session, "browser")
     arguments = session.posargs
     if "--html" not in arguments:
-        target = Path(session.create_tmp(), "html")
+        target = BUILD / "browser"
         build(session, target)
         arguments = ["--html", str(target), *arguments]
     # A group is a page, which is loaded once.
@@ -315,7 +317,7 @@ def matrix(session: nox.Session, versions: str) -> None:
     old = "from shardbook_site.chips import stale; print(*stale())"
     if stale := session.run("python", "-c", old, silent=True).strip():
         session.error(f"Run nox -s elsewhere, because of {stale}")
-    html = Path(session.create_tmp(), "html")
+    html = BUILD / f"matrix-{versions}-{session.python}"
     build(session, html)
     session.run(*PYTEST, "-q")
     # This needs no Chromium.
