@@ -81,7 +81,7 @@ def docs(session: nox.Session) -> None:
     build(session, Path(options.out))
 
 
-def build(session: nox.Session, target: Path) -> None:
+def build(session: nox.Session, target: Path, *options: str) -> None:
     """Write the book to a folder, if every cell in it holds."""
     if target.exists() and not (target / ".buildinfo").exists():
         session.error(f"{target} exists, and was not made by this command")
@@ -92,7 +92,8 @@ def build(session: nox.Session, target: Path) -> None:
     if draft.exists():
         shutil.rmtree(draft)
     doctrees = str(draft / "doctrees")
-    sphinx = ("python", "-m", "sphinx", *SPHINX, "-W", "-d", doctrees)
+    usual = (*SPHINX, "-W", "-d", doctrees, *options)
+    sphinx = ("python", "-m", "sphinx", *usual)
     try:
         session.run(*sphinx, "-b", "html", "docs", str(draft / "html"))
     except CommandFailed:
@@ -312,13 +313,14 @@ def matrix(session: nox.Session, versions: str) -> None:
             session.install(*(each.replace(">=", "==") for each in extra))
     else:
         install(session, "tests", "browser")
-        # With the passes of XLA that the tests do without, as for readers.
+        # With the passes of XLA that tests do without, as for readers.
         session.env["XLA_FLAGS"] = ""
     old = "from shardbook_site.chips import stale; print(*stale())"
     if stale := session.run("python", "-c", old, silent=True).strip():
         session.error(f"Run nox -s elsewhere, because of {stale}")
     html = BUILD / f"matrix-{versions}-{session.python}"
-    build(session, html)
+    # With the passes that a build does without.
+    build(session, html, "-D", "execution_xla_flags=")
     session.run(*PYTEST, "-q")
     # This needs no Chromium.
     taken = ("-k", "runs_where_it_was_downloaded", "--every-notebook")
