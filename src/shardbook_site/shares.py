@@ -24,8 +24,10 @@ def shared_out(costs: Mapping[str, int], processes: int) -> list[str]:
     """Order pages so that all processes end at about the same time.
 
     The first shares cost the same, each with the dearest page first. The
-    others have what is cheap, for the processes that end early.
+    others have what is cheap, for the processes that end early. To Sphinx,
+    0 processes are its own.
     """
+    processes = processes or 1
     shares = make_chunks([*costs], processes)[:processes]
     pages = sorted(costs, key=lambda name: costs[name], reverse=True)
     first: list[list[str]] = [[] for _ in shares]

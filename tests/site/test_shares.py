@@ -24,5 +24,5 @@ def test_processes_have_the_same_to_do() -> None:
 
 def test_one_process_and_many() -> None:
     """No page is lost, however many processes there are."""
-    for processes in (1, 3, 7, 50):
+    for processes in (0, 1, 3, 7, 50):
         assert sorted(shared_out(COSTS, processes)) == sorted(COSTS)
