@@ -1,5 +1,6 @@
 """Functions for several processes, in which something goes wrong."""
 
+import atexit
 import ctypes
 import os
 import signal
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
+import shardbook
 from shardbook import draw, layout, program
 
 
@@ -93,6 +95,30 @@ def one_alone():
     x = rows()
     if jax.process_index() == 0:
         total(x)  # here
+
+
+def nobody_reads():
+    x = rows()
+    add = jax.jit(lambda x: x.sum())
+    add(x).block_until_ready()
+    if jax.process_index() == 0:
+        add(x)
+
+
+def aborts_at_exit():
+    total(rows())
+    if jax.process_index() == 0:
+        atexit.register(os.abort)
+
+
+def polls():
+    def poll():
+        while True:
+            sum(range(100_000))
+            time.sleep(0.01)
+
+    threading.Thread(target=poll, daemon=True).start()
+    time.sleep(1000)  # here
 
 
 def two_orders():
@@ -194,7 +220,14 @@ def waits_for_ever():
 def has_joined(path, count):
     """Return whether jax.distributed works as on a cluster."""
     jax.distributed.initialize()
-    return path.read_text(), jax.process_count() == count
+    with shardbook.raises(RuntimeError, "should only be called once"):
+        jax.distributed.initialize()
+    joined = jax.process_count() == count
+    with shardbook.raises(
+        RuntimeError, "must be called before any JAX calls"
+    ):
+        jax.distributed.initialize()
+    return path.read_text(), joined
 
 
 def pictures():

@@ -92,6 +92,10 @@ def here(function: Callable[..., Any]) -> str:
             r"float32\[8, 2\], and this process holds 2 of its 4 slices",
         ),
         ("returns_a_lock", "raised:\nTypeError: .* can't be sent back"),
+        (
+            "aborts_at_exit",
+            "process 0 of 2 had come to the end .* then ended with SIGABRT",
+        ),
     ],
 )
 def test_one_fails(name: str, expected: str) -> None:
@@ -117,6 +121,10 @@ def test_one_fails(name: str, expected: str) -> None:
             "one_alone",
             "process 0 waited at .*HERE\n.*1 had come to the end",
         ),
+        (
+            "nobody_reads",
+            "process 0 had come to .* did not end.*\n.* 1 had come to the",
+        ),
         ("sleeps", "process 0 waited at .*\n  process 1 waited at HERE"),
         ("locked", "process 0 waited at .*\n  process 1 waited at HERE"),
         (
@@ -128,10 +136,24 @@ def test_one_fails(name: str, expected: str) -> None:
 def test_all_wait(name: str, expected: str) -> None:
     """All wait for one another: the message says at which lines."""
     accident = getattr(accidents, name)
-    expected = expected.replace("HERE", here(accident))
+    if "HERE" in expected:
+        expected = expected.replace("HERE", here(accident))
 
     with pytest.raises(RuntimeError, match=expected):
         shardbook.processes(accident, devices=2, seconds=SHORT)
+
+
+@pytest.mark.newest
+def test_a_limit_for_those_that_never_rest() -> None:
+    """A thread that polls looks like work, so ``timeout`` ends it."""
+    expected = (
+        f"not ended after 15 s:\n.* 0 waited at {here(accidents.polls)}"
+    )
+
+    with pytest.raises(RuntimeError, match=expected):
+        shardbook.processes(
+            accidents.polls, processes=1, devices=1, seconds=2, timeout=15
+        )
 
 
 @pytest.mark.newest
@@ -225,7 +247,7 @@ def test_what_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_results(count: int, tmp_path: Path) -> None:
-    """Results come back in order, and initialize() does nothing more."""
+    """Results come back in order, and initialize() acts as on a cluster."""
     path = tmp_path / "words"
     path.write_text("as on a cluster")
 
@@ -291,10 +313,15 @@ def test_a_script(
     assert (
         shardbook.processes(script, "--steps", 3, devices=2) == [None] * 2
     )
-    lines = sorted(capfd.readouterr().out.splitlines())
+    out, err = capfd.readouterr()
+    assert "initialize" not in err
+    lines = sorted(out.splitlines())
     assert lines == [
         f"[{each}] imported ['--steps', '3'] 4" for each in (0, 1)
     ]
+    script.write_text("raise SystemExit")
+    shardbook.processes(script, processes=1, devices=1)
+    assert "[0] train.py did not call" in capfd.readouterr().err
 
 
 @pytest.mark.newest
@@ -317,6 +344,8 @@ def test_arguments_that_are_refused() -> None:
     """The message says what was passed, and what is needed."""
     with pytest.raises(ValueError, match=r"processes >= 1.*processes=0"):
         shardbook.processes(max, processes=0)
+    with pytest.raises(ValueError, match=r"timeout > 0 .*timeout=0"):
+        shardbook.processes(max, 1, 2, timeout=0)
     with pytest.raises(TypeError, match=r"or the path of a script, .* int"):
         shardbook.processes(3)  # type: ignore[arg-type]
     with (

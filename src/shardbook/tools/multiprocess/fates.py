@@ -69,9 +69,11 @@ class Died:
 
     Attributes:
         code: The exit status; the number of a signal if it is negative.
+        late: Whether it had come to the end of its code.
     """
 
     code: int
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,18 @@ class Waiting:
     answered: bool
 
 
-Fate = Returned | Raised | Exited | Died | Waiting
+@dataclass(frozen=True)
+class Lingering:
+    """All came to the end of their code, but this one had not ended."""
+
+
+Fate = Returned | Raised | Exited | Died | Waiting | Lingering
 
 
 def has_failed(fate: Fate | None) -> bool:
     """Tell whether the other processes are to be ended."""
     match fate:
-        case None | Waiting():
+        case None | Waiting() | Lingering():
             return False
         case Returned():
             return fate.fails
@@ -128,15 +135,15 @@ def _because_of_others(fate: Fate) -> bool:
     if isinstance(fate, Raised):
         return bool(BECAUSE_OF_OTHERS.search(fate.words))
     # How the client of jax.distributed ends a process that lost another.
-    return fate == Died(-Signals.SIGABRT)
+    return isinstance(fate, Died) and fate.code == -Signals.SIGABRT
 
 
-def message(fates: Mapping[int, Fate], seconds: float) -> str:
+def message(fates: Mapping[int, Fate], why: str) -> str:
     """Say what went wrong in which process, and where the others were.
 
     Args:
         fates: What became of each process.
-        seconds: How long all have waited, if none has failed.
+        why: Why all were ended, if none has failed.
     """
     first = causes(fates)
     of = f"of {len(fates)}"
@@ -147,7 +154,7 @@ def message(fates: Mapping[int, Fate], seconds: float) -> str:
         f"{_named(group, of)} {words}" for words, group in groups.items()
     ]
     if not first:
-        lines = [f"no process has used the CPU for {seconds:g} s:"]
+        lines = [why]
     lines += [
         f"  process {index} {told(fate, short=bool(first))}"
         for index, fate in fates.items()
@@ -159,7 +166,7 @@ def message(fates: Mapping[int, Fate], seconds: float) -> str:
             "process has called it, in the same order and on the same "
             "shapes, so look for a call that one process makes alone, or "
             "more often. If they wait for something else, such as a lock "
-            "or a file, and may do so, pass a larger seconds=."
+            "or a file, or still compute, and may do so, raise the limit."
         )
     return "\n".join(lines)
 
@@ -199,9 +206,19 @@ def told(fate: Fate, *, short: bool = False) -> str:
         case Exited():
             return f"called sys.exit({fate.code!r}){_at(fate.lines)}"
         case Died():
+            if fate.late:
+                return (
+                    "had come to the end of its code, but then ended with "
+                    f"{_ending(fate.code)}"
+                )
             then = "then " * short
             return (
                 f"{then}ended without a Python error: {_ending(fate.code)}"
+            )
+        case Lingering():
+            return (
+                "had come to the end of its code, but did not end: it may "
+                "wait for a computation that nobody read, or for a thread"
             )
         case Waiting():
             if not fate.joined:

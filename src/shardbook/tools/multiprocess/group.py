@@ -18,6 +18,7 @@ from shardbook.tools.multiprocess.fates import (
     Died,
     Exited,
     Fate,
+    Lingering,
     Raised,
     Returned,
     Waiting,
@@ -28,12 +29,11 @@ from shardbook.tools.multiprocess.output import Lines
 from shardbook.tools.sources import lines_of_reader
 
 # How often we look whether a process has died, in seconds, and how long
-# the others have to fail for a cause of their own, to say where they are,
-# and to end after all of them have returned.
+# the others have to fail for a cause of their own, and to say where they
+# are.
 PAUSE = 0.1
 GRACE = 1
 ANSWER = 2
-LAST = 10
 # Which part of the time is hardly any use of the CPU. A busy machine leaves
 # a process more than that.
 HARDLY = 0.02
@@ -62,6 +62,7 @@ class Member:
         self.outputs = [*outputs]
         self.fate: Fate | None = None
         self.joined = False
+        self.ended = False
         self._process = process
         self._family = {process}
         self._trace = Path(trace)
@@ -85,20 +86,16 @@ class Member:
                         self._told(words)
 
     def look(self) -> None:
-        """See whether it has died."""
+        """See whether it has ended, and how."""
         with contextlib.suppress(psutil.TimeoutExpired):
             code = self._process.wait(0)
+            self.ended = True
             # Its last words may be in the link still.
             self.hear()
             if self.fate is None:
                 self.fate = Died(code or 0)
-
-    def lives(self) -> bool:
-        """Tell whether it has not ended."""
-        return (
-            self._process.is_running()
-            and self._process.status() != psutil.STATUS_ZOMBIE
-        )
+            elif code and isinstance(self.fate, Returned):
+                self.fate = Died(code, late=True)
 
     def used(self) -> float:
         """Give the seconds of CPU time of it and its children."""
@@ -212,24 +209,36 @@ def reserved_port() -> Iterator[int]:
 def fates_of(members: Sequence[Member]) -> dict[int, Fate]:
     """Say what became of each, or where it is."""
     _ask(members)
+    # Until then, one that has returned waits for the others.
+    over = all(m.fate and not has_failed(m.fate) for m in members)
     return {
-        index: each.fate
+        index: Lingering()
+        if over and not each.ended
+        else each.fate
         or Waiting(each.lines(), each.joined, each.has_answered())
         for index, each in enumerate(members)
     }
 
 
-def watch(members: Sequence[Member], seconds: float) -> None:
-    """Wait until all have returned, one has failed, or all wait.
+def watch(
+    members: Sequence[Member], seconds: float, timeout: float | None = None
+) -> str:
+    """Wait until all have ended, one has failed, or all wait.
 
     Args:
         members: The processes.
         seconds: How long none of them may use the CPU.
+        timeout: How long they may take, if there is a limit.
+
+    Returns:
+        Why it waits no longer, if none has failed and not all have ended.
     """
-    busy, since, until = 0.0, time.monotonic(), 0.0
+    start = since = time.monotonic()
+    busy, until = 0.0, 0.0
     outputs = {x.file: x for each in members for x in each.outputs}
     while True:
-        for file in wait([*outputs, *(m.link for m in members)], PAUSE):
+        links = [each.link for each in members if each.fate is None]
+        for file in wait([*outputs, *links], PAUSE):
             if isinstance(file, int) and not outputs[file].pump():
                 del outputs[file]
         for each in members:
@@ -239,15 +248,16 @@ def watch(members: Sequence[Member], seconds: float) -> None:
         fates = [each.fate for each in members]
         if any(map(has_failed, fates)):
             until = until or now + GRACE
-        elif all(fates):
-            until = until or now + LAST
-        if until and (now >= until or not any(m.lives() for m in members)):
-            return
+        ended = all(each.ended for each in members)
+        if ended or (until and now >= until):
+            return ""
+        if timeout is not None and now - start > timeout:
+            return f"the processes had not ended after {timeout:g} s:"
         used = sum(each.used() for each in members)
         if abs(used - busy) > HARDLY * seconds:
             busy, since = used, now
         elif now - since > seconds:
-            return
+            return f"no process has used the CPU for {seconds:g} s:"
 
 
 def _ask(members: Sequence[Member]) -> None:

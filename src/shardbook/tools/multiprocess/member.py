@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ from shardbook.tools.sources import lines_of_reader
 
 # The signal at which a member writes down where its threads are.
 WHERE = signal.SIGUSR2
+# An entry for each call of jax.distributed.initialize by the reader's code.
+CALLS: list[None] = []
 
 
 @dataclass(frozen=True)
@@ -103,20 +106,23 @@ def _join(seat: Seat) -> None:
     address = f"127.0.0.1:{seat.port}"
     if seat.process == 0:
         _require_free(seat.port)
+    join = partial(
+        jax.distributed.initialize,
+        address,
+        seat.processes,
+        seat.process,
+        # A day: whoever watches us sees at once when a process is missing
+        # or dead, and a slow machine is no reason to give up.
+        initialization_timeout=86400,
+        heartbeat_timeout_seconds=86400,
+        shutdown_timeout_seconds=86400,
+        # Elsewhere it would listen to the network.
+        coordinator_bind_address=address,
+    )
     with _without_proxies():
-        jax.distributed.initialize(
-            address,
-            seat.processes,
-            seat.process,
-            # A day: whoever watches us sees at once when a process is
-            # missing or dead, and a slow machine is no reason to give up.
-            initialization_timeout=86400,
-            heartbeat_timeout_seconds=86400,
-            # Elsewhere it would listen to the network.
-            coordinator_bind_address=address,
-        )
+        join()
     # What runs on a cluster begins with this call, which may be made once.
-    jax.distributed.initialize = _joined_already
+    jax.distributed.initialize = partial(_join_again, join)
 
 
 def _require_free(port: int) -> None:
@@ -143,8 +149,16 @@ def _without_proxies() -> Iterator[None]:
         os.environ.update(proxies)
 
 
-def _joined_already(*_: Any, **__: Any) -> None:
-    """Do nothing: ``shardbook.processes`` has joined the processes."""
+def _join_again(join: Callable[[], None], *_: Any, **__: Any) -> None:
+    """Do nothing, but raise the error that the call would on a cluster."""
+    CALLS.append(None)
+    try:
+        with _without_proxies():
+            join()
+    except RuntimeError as error:
+        # Before it says this of our own call, it looks for devices.
+        if len(CALLS) > 1 or "only be called once" not in str(error):
+            raise
 
 
 def _lines(error: BaseException) -> tuple[str, ...]:

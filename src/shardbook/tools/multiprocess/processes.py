@@ -32,7 +32,7 @@ from shardbook.tools.multiprocess.group import (
     group,
     watch,
 )
-from shardbook.tools.multiprocess.member import Seat, serve
+from shardbook.tools.multiprocess.member import CALLS, Seat, serve
 from shardbook.tools.multiprocess.output import Lines
 
 # How many ports are tried, and what is said of one that is taken.
@@ -53,15 +53,20 @@ def processes(
     processes: int = 2,
     devices: int = 4,
     seconds: float = 30,
+    timeout: float | None = None,
 ) -> list[Any]:
     """Run a function or a script in several processes of this machine.
 
     Each process is a new Python with its own CPU devices, and all have
     joined by ``jax.distributed.initialize`` before your code begins, so
     ``jax.devices()`` lists the devices of all, and
-    ``jax.local_devices()`` those of the process. Your own call of
-    ``jax.distributed.initialize`` does nothing there. No device of the
-    process that calls this is used.
+    ``jax.local_devices()`` those of the process. No device of the process
+    that calls this is used.
+
+    So your own call of ``jax.distributed.initialize`` does nothing, and
+    its arguments go untested. But a second call, or one that comes after
+    JAX has started its devices, raises JAX's error, and a script that
+    never makes the call is reported on standard error.
 
     What the processes print appears here, each line with its process, as
     in ``[1] loss 2.31``. They have no standard input.
@@ -69,7 +74,9 @@ def processes(
     When one process raises an error, dies, or exits with a status other
     than 0, or when no process uses the CPU any more, the others are ended,
     with all processes that they have started. So are they when you press
-    Ctrl-C, or when the process that called this dies.
+    Ctrl-C, or when the process that called this dies. A process that dies
+    or hangs after your code, for example in a computation whose result
+    nobody read, has failed as well.
 
     Args:
         target: A function, which may be defined in a notebook, or the path
@@ -82,8 +89,10 @@ def processes(
         devices: How many CPU devices each process has, 1 or more.
         seconds: How many seconds of wall-clock time may pass in which the
             processes hardly use the CPU. After that, they are taken to
-            wait for one another. There is no limit on the time that they
-            compute.
+            wait for one another. A thread that polls uses the CPU, so set
+            ``timeout`` for such programs.
+        timeout: How many seconds of wall-clock time the processes may take
+            in all, even if they compute. ``None`` sets no limit.
 
     Returns:
         What the function returned in each process, in order; ``None`` for
@@ -91,12 +100,13 @@ def processes(
         code. A ``jax.Array`` comes back as a NumPy array.
 
     Raises:
-        RuntimeError: If a process didn't come to the end of your code. It
-            names the process and its line, and says where the others were.
+        RuntimeError: If a process didn't come to the end of your code, or
+            didn't end with status 0 after it. It names the process and its
+            line, and says where the others were.
         TypeError: If the function or an argument can't be pickled.
         FileNotFoundError: If there is no such script.
         ValueError: If ``processes`` or ``devices`` is less than 1, or
-            ``seconds`` not more than 0.
+            ``seconds`` or ``timeout`` not more than 0.
         OSError: If this system has no POSIX signals, as Windows.
 
     Example:
@@ -107,11 +117,12 @@ def processes(
         >>> shardbook.processes(count, processes=2, devices=4)
         [(4, 8), (4, 8)]
     """
-    if processes < 1 or devices < 1 or not seconds > 0:
+    limits = [seconds] if timeout is None else [seconds, timeout]
+    if processes < 1 or devices < 1 or not all(x > 0 for x in limits):
         raise ValueError(
-            "processes() needs processes >= 1, devices >= 1 and seconds > "
-            f"0, but got processes={processes}, devices={devices}, "
-            f"seconds={seconds}"
+            "processes() needs processes >= 1, devices >= 1, seconds > 0 "
+            f"and timeout > 0 or None, but got processes={processes}, "
+            f"devices={devices}, seconds={seconds}, timeout={timeout}"
         )
     if not hasattr(os, "killpg"):
         raise OSError(
@@ -120,7 +131,7 @@ def processes(
         )
     work = _work(target, arguments)
     for _ in range(PORTS):
-        fates = _run(work, processes, devices, seconds)
+        fates, why = _run(work, processes, devices, seconds, timeout)
         if not any(
             isinstance(each, Raised) and TAKEN in each.words
             for each in fates.values()
@@ -133,7 +144,7 @@ def processes(
         return [pickle.loads(each) for each in values]
     first = next((fates[index] for index in causes(fates)), None)
     trace = first.trace if isinstance(first, Raised) else ""
-    raise RuntimeError(message(fates, seconds)) from (
+    raise RuntimeError(message(fates, why)) from (
         _Traceback(trace) if trace else None
     )
 
@@ -234,7 +245,17 @@ def _run_script(path: str, *arguments: str) -> None:
     """Run a script as Python would."""
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(path)
-    runpy.run_path(path, run_name="__main__")
+    try:
+        runpy.run_path(path, run_name="__main__")
+    finally:
+        # An error may have come before the call.
+        if not CALLS and not isinstance(sys.exception(), Exception):
+            print(
+                f"{os.path.basename(path)} did not call "
+                "jax.distributed.initialize(), so on a cluster each "
+                "process would run alone",
+                file=sys.stderr,
+            )
 
 
 def _environment(devices: int) -> dict[str, str]:
@@ -251,18 +272,22 @@ def _environment(devices: int) -> dict[str, str]:
 
 
 def _run(
-    work: bytes, processes: int, devices: int, seconds: float
-) -> dict[int, Fate]:
+    work: bytes,
+    processes: int,
+    devices: int,
+    seconds: float,
+    timeout: float | None,
+) -> tuple[dict[int, Fate], str]:
     """Start the members, and watch them until one or all have ended."""
     with group(
         lambda seat: _start(seat, work), processes, devices
     ) as members:
         try:
-            watch(members, seconds)
+            why = watch(members, seconds, timeout)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(places(fates_of(members)))
             raise
-        return fates_of(members)
+        return fates_of(members), why
 
 
 def _start(seat: Seat, work: bytes) -> Member:
