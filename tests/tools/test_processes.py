@@ -260,18 +260,23 @@ def test_results(count: int, tmp_path: Path) -> None:
 
 
 def test_a_function_that_closes_over_an_array() -> None:
-    """A function can be local, and arrays come back as those of NumPy."""
+    """A function can be local, and arrays come back as those of NumPy.
+
+    Its code still knows its file, which a message would name.
+    """
     jax = pytest.importorskip("jax")
     array = jax.numpy.arange(4.0)
 
     def double() -> tuple[int, Any]:
-        return jax.process_index(), {"twice": 2 * array}
+        file = (lambda: None).__code__.co_filename
+        return jax.process_index(), {"twice": 2 * array, "file": file}
 
     (first, one), (second, two) = shardbook.processes(double, devices=1)
     assert (first, second) == (0, 1)
     for each in (one, two):
         assert type(each["twice"]) is np.ndarray
         np.testing.assert_array_equal(each["twice"], [0, 2, 4, 6])
+        assert each["file"] == __file__
 
 
 def test_devices_are_named_by_their_process() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import importlib.util
 import io
+import marshal
 import os
 import pickle
 import runpy
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]  # It has no types.
@@ -154,13 +156,18 @@ class _Traceback(Exception):  # noqa: N818
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles the arrays of jax as those of NumPy."""
+    """Pickles the arrays of jax as those of NumPy, and code with its file.
+
+    cloudpickle 3.1.3 leaves out which file code comes from.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         """Give how a value is made again in the other process."""
         jax = sys.modules.get("jax")
         if jax and isinstance(value, jax.Array):
             return _same, (_in_numpy(value),)
+        if isinstance(value, CodeType):
+            return marshal.loads, (marshal.dumps(value),)
         return super().reducer_override(value)
 
 
