@@ -324,9 +324,16 @@ def test_a_script(
     assert lines == [
         f"[{each}] imported ['--steps', '3'] 4" for each in (0, 1)
     ]
-    script.write_text("raise SystemExit")
+    script.write_text(
+        "import shardbook\n"
+        "with shardbook.raises(ValueError, 'word'):\n"
+        "    raise ValueError('word ' * 99)\n"
+        "raise SystemExit\n"
+    )
     shardbook.processes(script, processes=1, devices=1)
-    assert "[0] train.py did not call" in capfd.readouterr().err
+    out, err = capfd.readouterr()
+    assert max(map(len, out.splitlines())) <= 76
+    assert "[0] train.py did not call" in err
 
 
 @pytest.mark.newest

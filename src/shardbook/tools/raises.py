@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
+from shardbook.tools.tables import terminal_width
+
 # A file name and a line say nothing to those who read the error on a page,
 # and in a notebook Flax colors what it quotes.
 _NOISE = re.compile(r" This error occurs at source: .*|\x1b\[[0-9;]*m")
@@ -15,8 +17,8 @@ _NOISE = re.compile(r" This error occurs at source: .*|\x1b\[[0-9;]*m")
 def raises(kind: type[BaseException], match: str) -> Iterator[None]:
     """Require that the block raises an error, and print the error.
 
-    The message is printed in lines of at most 76 characters. Anything
-    that the block itself prints is hidden.
+    The message is printed in lines that fit the terminal, or 76 columns
+    without one. Anything that the block itself prints is hidden.
 
     Args:
         kind: The error that the block must raise. Subclasses count.
@@ -46,8 +48,9 @@ def raises(kind: type[BaseException], match: str) -> Iterator[None]:
             raise AssertionError(
                 f"expected a message that matches {match!r}, got: {message}"
             ) from error
+        width = terminal_width()
         for line in f"{type(error).__name__}: {message}".splitlines():
-            print(textwrap.fill(line, 76, break_on_hyphens=False))
+            print(textwrap.fill(line, width, break_on_hyphens=False))
     else:
         raise AssertionError(
             f"expected {kind.__name__} matching {match!r}, got no error"

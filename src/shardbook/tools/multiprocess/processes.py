@@ -36,6 +36,7 @@ from shardbook.tools.multiprocess.group import (
 )
 from shardbook.tools.multiprocess.member import CALLS, Seat, serve
 from shardbook.tools.multiprocess.output import Lines
+from shardbook.tools.tables import terminal_width
 
 # How many ports are tried, and what is said of one that is taken.
 PORTS = 3
@@ -300,6 +301,8 @@ def _run(
 def _start(seat: Seat, work: bytes) -> Member:
     """Start a member, and send it what it is to do."""
     link, theirs = Pipe()
+    label = f"[{seat.process}] "
+    columns = {"COLUMNS": str(terminal_width() - len(label))}
     with theirs:
         code = START.format(path=sys.path, link=theirs.fileno())
         process = psutil.Popen(
@@ -309,10 +312,10 @@ def _start(seat: Seat, work: bytes) -> Member:
             stderr=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
-            env=_environment(seat.devices),
+            env=_environment(seat.devices) | columns,
         )
     outputs = [
-        Lines(os.dup(file.fileno()), f"[{seat.process}] ", out)
+        Lines(os.dup(file.fileno()), label, out)
         for file, out in (
             (process.stdout, sys.stdout),
             (process.stderr, sys.stderr),
