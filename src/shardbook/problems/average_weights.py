@@ -25,7 +25,8 @@ def average_weights(
     Returns:
         For each weight, float32 of the same shape, sharded like the
         weight: at first a copy, later
-        ``decay * average + (1 - decay) * weight``. A Variable that the
+        ``decay * average + (1 - decay) * weight``. XLA decides how, if a
+        weight is no longer sharded like its average. A Variable that the
         model holds twice is averaged once.
 
     Example:
