@@ -85,7 +85,11 @@ def test_the_collectives_of_the_readme_are_real(tmp_path: Path) -> None:
     """The recipe's step communicates what the README says."""
     recipe = (ROOT / "docs" / "recipe.md").read_text("utf-8")
     setup, lines = CELL.findall(recipe)[:2]
-    report = "\nprint(program(train_step, state, tokens))\n"
+    report = """
+rows = NamedSharding(mesh, P("data"))
+tokens = jax.device_put(next(batches()), rows)
+print(program(train_step, state, tokens))
+"""
     (tmp_path / "train.py").write_text(f"{setup}\n{lines}{report}")
     printed = said((sys.executable, "train.py"), tmp_path)
 
