@@ -83,7 +83,8 @@ MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
         lambda: step_of(apply=gathering_block),
         [
             "new: 2 all-gather of [0]['blocks'][*]['up'] over model",
-            "grown: memory, .* temporaries ",
+            "grown: memory, ",
+            "    temporaries ",
             "passed as before, so look for the cause inside the function",
         ],
     ),
@@ -102,15 +103,17 @@ MISTAKES: dict[str, tuple[Callable[[], Program], list[str]]] = {
             "donate_argnums=(0, 1) to jax.jit",
             "Begin with the arguments: ",
             "no longer reuse their memory. To donate them, pass donate_",
-            "grown: memory, .*: donated .* -> 0",
+            "grown: memory, ",
+            " donated .* -> 0",
         ],
     ),
     "the batch is a NumPy array": (
         lambda: step_of(batch=np.ones((16, 64), np.float32)),
         [
             "new: transfer of [2], a NumPy array, 16,384 bytes before each "
-            "call. Place it with jax.device_put before the call, as "
-            "P('data'); weights once, a batch each time"
+            "call",
+            "    Place it with jax.device_put before the call, as "
+            "P('data'); weights once, a batch each time.",
         ],
     ),
 }
@@ -200,6 +203,19 @@ def test_an_embedding_that_is_gathered() -> None:
 
     assert "over data" in lines
     assert "`found = table.at[ids].get(out_sharding=spec)`" in lines
+
+
+def test_the_totals_come_before_short_lines(unbroken: Program) -> None:
+    """Each change has a short line, and below it what takes more."""
+    difference = step_of(apply=gathering_block) - unbroken
+    lines = str(difference).splitlines()
+    short = [line for line in lines[:-1] if not line.startswith("    ")]
+
+    assert [x.part for x in difference.changes[:2]] == ["sent", "memory"]
+    assert len(short) == len(difference.changes)
+    assert max(map(len, short)) < 110
+    assert not any("`" in line for line in short)
+    assert any("`return x @ w`" in line for line in lines)
 
 
 def test_a_repair_is_a_difference_too(
@@ -535,9 +551,9 @@ def test_donation_that_reuses_nothing() -> None:
     (change,) = (doubled(0, 1) - doubled(0)).changes
 
     assert str(change) == (
-        "new: donation of [1], 32,768 -> 32,768 bytes: no result has its "
-        "shape, dtype and sharding, so its memory isn't reused; leave it "
-        "out of donate_argnums"
+        "new: donation of [1], 32,768 -> 32,768 bytes on a device\n"
+        "    No result has its shape, dtype and sharding, so its memory "
+        "isn't reused; leave it out of donate_argnums."
     )
 
 
@@ -680,11 +696,11 @@ def test_a_long_difference_is_cut() -> None:
     memory = Change("grown", "memory", "memory, 1 -> 2 bytes", 1)
     changes = changes_of_arrays({}, arrays)
     seen = Difference.of([memory, *changes])
-    *lines, before, last = repr(seen).splitlines()
+    total, *lines, last = repr(seen).splitlines()
 
     assert len(lines) == SHOWN - 1
     assert lines[0].startswith(f"new: x{SHOWN + 4}y, ")
-    assert (before, last) == (str(memory), "and 6 more")
+    assert (total, last) == (str(memory), "and 6 more")
     assert "and 6 more" in seen._repr_html_()
     assert seen._repr_html_().count("<tr>") == SHOWN + 1
     assert "No difference." in Difference.of(())._repr_html_()

@@ -34,34 +34,36 @@ class Change:
         part: What it is about: ``"machine"``, ``"transfer"``,
             ``"array"``, ``"donation"``, ``"collective"``, ``"sent"`` for
             all collectives together, ``"flops"``, or ``"memory"``.
-        words: What has changed, in one line.
+        words: What has changed, in one short line.
         bytes: How many bytes more there are, negative if less: on a
             device, of a transfer all devices together, or of a collective
             what a device sends in a call. None of FLOPs.
+        details: Where that is, or what to do about it, or ``""``.
     """
 
     change: str
     part: str
     words: str
     bytes: int = 0
+    details: str = ""
 
     def __str__(self) -> str:
-        return f"{self.change}: {self.words}"
+        below = f"\n    {self.details}" if self.details else ""
+        return f"{self.change}: {self.words}{below}"
 
 
-# What is changed on purpose or by mistake, before what follows from it.
+# How much it is, then what is changed on purpose or by mistake, and then
+# what follows from it.
 _ORDER = (
     "machine",
+    "sent",
+    "flops",
+    "memory",
     "transfer",
     "array",
     "donation",
     "collective",
-    "sent",
-    "flops",
-    "memory",
 )
-# What is shown however many changes there are.
-_SUMS = ("sent", "flops", "memory")
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,8 +73,9 @@ class Difference:
     It is true if there is any change.
 
     Attributes:
-        changes: The changes: first of what the program is given, then of
-            what it does. Within each part, the costliest come first.
+        changes: The changes: first the totals, then of what the program
+            is given, then of what it sends. Within each part, the
+            costliest come first.
         notes: What could not be compared, and why.
     """
 
@@ -93,17 +96,9 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
-    def _shown(self, limit: int | None) -> list[Change]:
-        """Give the first changes, and what they add up to."""
-        sums = [each for each in self.changes if each.part in _SUMS]
-        others = [each for each in self.changes if each.part not in _SUMS]
-        if limit is not None:
-            others = others[: limit - len(sums)]
-        return others + sums
-
     def lines(self, limit: int | None = None) -> list[str]:
-        """Write each change in a line, and the notes below."""
-        lines = [*map(str, self._shown(limit))]
+        """Write each change, with its details below, and then the notes."""
+        lines = [*map(str, self.changes[:limit])]
         if rest := len(self.changes) - len(lines):
             lines.append(f"and {rest} more")
         return [*(lines or ["No difference."]), *self.notes]
@@ -112,13 +107,13 @@ class Difference:
         return "\n".join(self.lines(SHOWN))
 
     def _repr_html_(self) -> str:
-        shown = self._shown(SHOWN)
+        shown = self.changes[:SHOWN]
         # What the table lacks stands below it.
         below = self.lines(SHOWN)[len(shown) :]
         if not shown:
             return html_of(notes=below)
-        rows = tuple((each.change, each.words) for each in shown)
-        columns = (Column("change"), Column("what"))
+        rows = tuple((x.change, x.words, x.details) for x in shown)
+        columns = (Column("change"), Column("what"), Column("details"))
         return html_of(Table(columns, rows), notes=below)
 
 

@@ -1,7 +1,7 @@
 """Compare two programs, as they are saved."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -186,11 +186,13 @@ def _of_transfers(before: Record, after: Record) -> Iterator[Change]:
         else:
             change = "new" if other else "gone"
             words += f"{max(sizes):,} bytes{unit}"
-        if not one:
-            words += ". Place it with jax.device_put before the call"
-            words += f", as {wish}" * bool(wish)
-            words += "; weights once, a batch each time"
-        yield Change(change, "transfer", words, more * len(same))
+        repair = "Place it with jax.device_put before the call"
+        repair += f", as {wish}" * bool(wish)
+        repair += "; weights once, a batch each time."
+        yield Change(
+            *(change, "transfer", words, more * len(same)),
+            details="" if one else repair,
+        )
 
 
 def _given(about: Record) -> str:
@@ -210,6 +212,7 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
     both = before["arrays"].keys() & after["arrays"].keys()
     lost, more = both & (old - new), both & (new - old)
     sizes = before["memory"]["donated"], after["memory"]["donated"]
+    grown = sizes[1] - sizes[0]
     # How much more is reused of the arguments that are donated as before.
     kept = both & old & new
     reused = (
@@ -218,26 +221,26 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
     for change, paths in (("gone", lost), ("new", more)):
         if paths:
             owners = _owners(paths, before)
-            words = f"donation of {owners}, {sized(*sizes)}"
+            words = f"donation of {owners}, {sized(*sizes)} on a device"
+            details = ""
             if paths is lost:
-                words += (
-                    " on a device: the results no longer reuse their "
-                    f"memory. To donate them, pass {_argnums(owners)} to "
-                    "jax.jit"
+                details = (
+                    "The results no longer reuse their memory. To donate "
+                    f"them, pass {_argnums(owners)} to jax.jit."
                 )
             elif not lost and reused <= 0:
-                words += (
-                    ": no result has its shape, dtype and sharding, so its "
-                    "memory isn't reused; leave it out of donate_argnums"
+                details = (
+                    "No result has its shape, dtype and sharding, so its "
+                    "memory isn't reused; leave it out of donate_argnums."
                 )
-            yield Change(change, "donation", words, sizes[1] - sizes[0])
+            yield Change(change, "donation", words, grown, details)
     if old == new and reused < 0:
-        words = (
-            f"donation, {sized(*sizes)} on a device: the same arguments "
-            "are donated, but fewer results have the shape, dtype and "
-            "sharding of one"
+        words = f"donation, {sized(*sizes)} on a device"
+        details = (
+            "The same arguments are donated, but fewer results have the "
+            "shape, dtype and sharding of one."
         )
-        yield Change("shrunk", "donation", words, sizes[1] - sizes[0])
+        yield Change("shrunk", "donation", words, grown, details)
 
 
 def _bytes(record: Record, paths: set[str]) -> int:
@@ -384,27 +387,28 @@ def _change_of_rows(before: list[Row], after: list[Row]) -> Change:
     """Say how collectives that are alike have changed."""
     old, new = _sum(before, "sent"), _sum(after, "sent")
     times = _sum(before, "times"), _sum(after, "times")
-    if not (before and after):
-        change = "gone" if before else "new"
-        words = f"{times[0] or times[1]:,} {_in_words(before or after)}"
-        words += f", {old or new:,} bytes"
+    rows, others = (after, before) if after else (before, after)
+    first = rows[0]
+    words = f"{first['kind']} of {_what(rows, others)} over {first['over']}"
+    if not others:
+        change = "new" if after else "gone"
+        words = f"{sum(times):,} {words}, {old + new:,} bytes"
     else:
         change = direction(new - old)
-        words = _in_words(after, before)
         if times[0] != times[1]:
             words += f", {times[0]:,} -> {times[1]:,} times"
         words += f", {sized(old, new)}"
-    if (after or before)[0].get("depends on data"):
+    if first.get("depends on data"):
         words += " at most"
     return Change(
-        change, "collective", f"{words} sent in a call", new - old
+        *(change, "collective", f"{words} sent", new - old),
+        details=_origin(rows, others),
     )
 
 
-def _in_words(rows: list[Row], others: Sequence[Row] = ()) -> str:
-    """Say what collectives these are, and where they come from."""
+def _origin(rows: list[Row], others: list[Row]) -> str:
+    """Say where in the code collectives come from."""
     first = rows[0]
-    what = _what(rows, others)
     # What has changed is at the lines that are new, if there are any.
     known = [_line(row) for row in others]
     rows = [row for row in rows if _line(row) not in known] or rows
@@ -412,7 +416,6 @@ def _in_words(rows: list[Row], others: Sequence[Row] = ()) -> str:
     lines = dict.fromkeys(row["at"] for row in rows[:_LINES] if row["at"])
     places = [f"{function}()"] * bool(function) + [" and ".join(lines)]
     words = [
-        f"{first['kind']} of {what} over {first['over']}",
         first.get("direction"),
         " ".join(filter(None, places)),
         first.get("line") and f"`{first['line']}`",
@@ -420,7 +423,7 @@ def _in_words(rows: list[Row], others: Sequence[Row] = ()) -> str:
     return ", ".join(filter(None, words))
 
 
-def _what(rows: list[Row], others: Sequence[Row]) -> str:
+def _what(rows: list[Row], others: list[Row]) -> str:
     """Name the arrays that collectives move, each if there are few."""
     every = [*rows, *others]
     if all("only" in row for row in every):
@@ -472,5 +475,5 @@ def _of_memory(
     more = new["total"] - old["total"]
     if parts or abs(more) > least:
         words = f"memory, {sized(old['total'], new['total'])} on a device"
-        words += f": {', '.join(sorted(parts))}" * bool(parts)
-        yield Change(direction(more), "memory", words, more)
+        details = ", ".join(sorted(parts))
+        yield Change(direction(more), "memory", words, more, details)
