@@ -14,11 +14,11 @@ from pathlib import Path
 import jax
 import psutil
 import pytest
-from terminal import Terminal
+from terminal import COLUMNS, Terminal
 from typer.testing import CliRunner
 
 from shardbook import book, program
-from shardbook.problems import NAMES
+from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 from shardbook.reader.cli import app
 from shardbook.tools.saved import save
@@ -99,25 +99,26 @@ def test_problems_are_listed_and_solutions_shown(
     (progress / f"{NAMES[0]}.py").touch()
 
     assert places == sorted(places)
-    assert "(medium)" in lines
-    assert "shardbook.check, in a notebook, notes nothing" in lines
+    assert re.search(rf"\n 1 {NAMES[0]} +10 min Make a mesh\n", lines)
+    assert len(lines.splitlines()) == len(NAMES) + len(PARTS) + 2
     assert f"░  0 of {len(NAMES)} solved\nnext: " in lines
-    assert f"{NAME}  solved, then edited" in some
+    assert re.search(rf" {NAME} +edited ", some)
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
     assert f"All {len(NAMES)} problems are solved." in run("list").stdout
     assert run("solution", NAME).stdout == attempt_files.solution(NAME)
 
 
 def test_hints_come_one_by_one(run: Run) -> None:
-    """``hint`` gives one hint more each time, and then the first again."""
-    shown = [run("hint", "state_zero").stdout for _ in range(4)]
+    """``hint`` gives one hint more each time, then says that is all."""
+    shown = [run("hint", "state_zero").stdout for _ in range(5)]
     hints = book.hints(NAME)
 
-    assert len({*shown}) == len(hints) == 3
-    assert shown[3] == shown[0]
+    assert len({*shown[:3]}) == len(hints) == 3
     for text, (title, words) in zip(shown, hints, strict=False):
         assert f"{title}**\n\n{words}\n" in text
-    assert f"shardbook solution {NAME}" in shown[2]
+    assert shown[3].startswith("There are no more hints")
+    assert f"shardbook solution {NAME}" in shown[3]
+    assert shown[4] == shown[0]
 
 
 def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
@@ -190,6 +191,13 @@ def test_an_attempt_is_compared_with_the_solution(
     assert lines[:2] == [f"--- attempts/{NAME}.py", "+++ the solution"]
     assert "-# mine" in lines
     assert run("compare", OTHER).returncode == 2
+    path.write_text(attempt_files.starter(NAME))
+    unasked = run("compare", NAME)
+    assert unasked.returncode == 2
+    assert f"shardbook compare {NAME} --yes" in unasked.stderr
+    shown = run("compare", NAME, "--yes").stdout
+    assert "\n-    raise NotImplementedError\n" in shown
+    assert attempt_files.MARK.strip() not in shown
     (tmp_path / "step.json").write_text("{}")
     unknown = run("compare", "step.json", COLUMNS="400").stderr
     assert "shardbook compare NAME step.json" in unknown
@@ -297,16 +305,34 @@ def test_a_problem_hands_out_code_to_repair(
 
 
 def test_a_right_attempt(run: Run, tmp_path: Path) -> None:
-    """A right attempt is noted, and what is not solved yet comes next."""
+    """A right attempt is noted, and the problem after it comes next."""
     solve(tmp_path)
     run("start", "1")
     result = run("check", NAME.replace("_k", "-K"))
+    following = f"next: shardbook start {NAMES[NAMES.index(NAME) + 1]}\n"
+    listed = run("list").stdout
 
     assert result.returncode == 0, result.stdout
     assert re.search(r"^  right$", result.stdout, re.M)
-    assert f"\ncompare: shardbook compare {NAME}\nnext: " in result.stdout
-    assert f"next: shardbook watch {NAMES[0]}" in result.stdout
-    assert f"{NAME}  solved\n" in run("list").stdout
+    assert f"\ncompare: shardbook compare {NAME}\n{following}" in (
+        result.stdout
+    )
+    assert re.search(rf" {NAME} +solved ", listed)
+    assert listed.endswith(following)
+
+
+def test_after_the_last_problem_comes_the_first(
+    run: Run, tmp_path: Path
+) -> None:
+    """What is next is what was begun, or left out, from the start on."""
+    progress = tmp_path / attempt_files.PROGRESS
+    progress.mkdir(parents=True)
+    for at, name in enumerate((NAMES[-1], NAMES[1], NAMES[-2])):
+        (progress / f"{name}.py").touch()
+        os.utime(progress / f"{name}.py", (at, at))
+    attempt_files.start(NAMES[0], progress.parent)
+
+    assert f"next: shardbook watch {NAMES[0]}\n" in run().stdout
 
 
 def test_a_wrong_attempt(run: Run, tmp_path: Path) -> None:
@@ -369,7 +395,7 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
         (NAME, "mine.py", "wrong"),
         (NAME, "other.py", "right"),
     ]
-    assert f"{NAME}  solved\n" in run("list").stdout
+    assert re.search(rf" {NAME} +solved ", run("list").stdout)
 
 
 def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
@@ -485,7 +511,7 @@ def test_any_world(run: Run, tmp_path: Path, world: str) -> None:
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert "2 of 2 are right" in result.stdout
-    assert f"{NAME}  solved" in run("list", **there).stdout
+    assert re.search(rf" {NAME} +solved ", run("list", **there).stdout)
 
 
 def test_what_is_solved_can_not_be_noted(run: Run, tmp_path: Path) -> None:
@@ -575,6 +601,33 @@ def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
+def test_compare_asks_before_it_shows_the_whole_solution(
+    tmp_path: Path, answer: str
+) -> None:
+    """Who wants to see the changes to a starter is not told the answer."""
+    attempt_files.start(NAME, tmp_path / "attempts")
+    terminal = Terminal(tmp_path, "compare", NAME)
+    terminal.until("Show it? [y/N]")
+    terminal.press(f"{answer}\n")
+
+    assert terminal.end() == (answer == "n")
+    assert ("+++ the solution" in terminal.seen) == (answer == "y")
+
+
+def test_each_problem_is_a_line_of_a_narrow_terminal(
+    tmp_path: Path,
+) -> None:
+    """What does not fit is cut, and that is a title."""
+    terminal = Terminal(tmp_path, "list")
+    terminal.end()
+    lines = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.seen).splitlines()
+
+    assert len(lines) == len(NAMES) + len(PARTS) + 2
+    assert max(map(len, lines)) <= COLUMNS
+    assert any(line.endswith("…") for line in lines)
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
 def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
     """Only what the reader agrees to is done."""
     path = solve(tmp_path)
@@ -589,7 +642,7 @@ def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
 
 
 def test_watch_takes_keys(tmp_path: Path) -> None:
-    """A save ends a run; h, l, n and q do what is said below a verdict."""
+    """A save ends a run; each key does what is said below a verdict."""
     path = solve(tmp_path)
     path.write_text(f"def {NAME}(*_):\n    while True: pass\n")
     number = str(NAMES.index(NAME) + 1)
@@ -605,7 +658,9 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
         "A save meanwhile began it again", "right", "q quit"
     )
     terminal.press("c")
-    terminal.until("is the solution", "q quit")
+    terminal.until("is the solution", "v verdict, ", "q quit")
+    terminal.press("v")
+    verdict = terminal.until("right", "q quit")
     terminal.press("h")
     hint = terminal.until("Hint 1 of 3", "q quit")
     terminal.press("l")
@@ -621,6 +676,8 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     # Of a key that is not offered nothing comes.
     assert "+++ the solution" not in terminal.seen
     assert "CPU time" not in terminal.seen
+    assert "is the solution" not in verdict
+    assert "v verdict" not in verdict
     assert "right" in hint
     assert "right" not in started
 

@@ -96,24 +96,39 @@ def started() -> list[Path]:
     return [path for path in map(path_of, NAMES) if os.path.lexists(path)]
 
 
+def _noted(name: str) -> Path:
+    return PROGRESS / f"{name}.py"
+
+
 def state(name: str) -> str:
     """Return whether a problem is begun, solved, or edited since."""
-    path, copy = path_of(name), PROGRESS / f"{name}.py"
+    path, copy = path_of(name), _noted(name)
     if not copy.is_file():
         return "begun" if os.path.lexists(path) else ""
     edited = path.is_file() and not filecmp.cmp(path, copy, shallow=False)
-    return "solved, then edited" if edited else "solved"
+    return "edited" if edited else "solved"
 
 
 def unsolved() -> list[str]:
-    """Return the problems that no attempt has solved yet, in order."""
-    return [name for name in NAMES if not state(name).startswith("solved")]
+    """Return the problems that no attempt has solved yet.
+
+    They are in order, beginning after the one that was solved last.
+    """
+    solved = [name for name in NAMES if _noted(name).is_file()]
+    last = max(
+        solved,
+        key=lambda name: _noted(name).stat().st_mtime_ns,
+        default=NAMES[-1],
+    )
+    place = NAMES.index(last) + 1
+    order = (*NAMES[place:], *NAMES[:place])
+    return [name for name in order if name not in solved]
 
 
 def note_solved(name: str, path: Path) -> None:
     """Keep a copy of a right attempt, wherever the attempt is."""
     PROGRESS.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, PROGRESS / f"{name}.py")
+    shutil.copyfile(path, _noted(name))
 
 
 def next_hint(name: str, count: int) -> int:

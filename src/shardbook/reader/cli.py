@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from shardbook import book
@@ -159,6 +159,7 @@ BEGUN = _file(
     "Without any: those that are begun."
 )
 NEXT = _file(help="A problem or a file. Without one: the next to solve.")
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask first.")]
 Seconds = Annotated[
     float,
     typer.Option(
@@ -213,27 +214,34 @@ def _where() -> Text:
     return text.append(f"  {count} of {len(NAMES)} solved\n{_next()}")
 
 
-def _listing() -> Text:
+def _listing() -> RenderableType:
     """List the problems in order, with what is done and what is next."""
     text = Text()
+    if OUTPUT.is_terminal:
+        # A line each, however narrow: what is cut is a title.
+        text.no_wrap, text.overflow = True, "ellipsis"
     heads = {names[0]: part for part, names in PARTS.items()}
+    width = max(map(len, NAMES))
     for number, name in enumerate(NAMES, 1):
         if part := heads.get(name):
             text.append(f"{part}\n", "underline")
         about, state = book.about(name), attempt_files.state(name)
-        text.append(f"{number:2} {name}", "bold")
-        text.append(f"  {state}".rstrip(), "green")
-        text.append(f"\n   {about['title']} ({about['difficulty']})\n")
-    text.append(
-        "What is solved is noted in attempts/ of this folder, but "
-        "shardbook.check, in a notebook, notes nothing.\n"
-    )
-    return text.append(_where())
+        minutes = about["time"].replace("minutes", "min")
+        text.append(f"{number:2} {name:{width}} ", "bold")
+        text.append(f"{state:6} ", "green")
+        text.append(f"{minutes} {about['title']}\n")
+    # Console.print forgets how a bare Text is cut.
+    return Group(text.append(_where()))
 
 
 @app.command("list")
 def list_() -> None:
-    """Show the problems in order, which are solved, and what is next."""
+    """Show the problems in order, which are solved, and what is next.
+
+    What is solved is noted in attempts/ of this folder, but
+    shardbook.check, in a notebook, notes nothing. A problem is "edited"
+    if its file has changed since it was right.
+    """
     _say(OUTPUT, _listing())
 
 
@@ -261,27 +269,31 @@ def start(name: Name) -> None:
     )
 
 
+def _agree(about: str, question: str, otherwise: str, command: str) -> None:
+    """Ask on a terminal, and end here unless the reader agrees."""
+    if not sys.stdin.isatty():
+        raise _fail(
+            f"{otherwise}, because there is no terminal to ask on. "
+            f"To do it unasked: shardbook {command} --yes"
+        )
+    _say(OUTPUT, about)
+    if not typer.confirm(question):
+        raise _fail(f"{otherwise}.", status=1)
+
+
 @app.command()
-def reset(
-    name: Name,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Don't ask first.")
-    ] = False,
-) -> None:
+def reset(name: Name, yes: Yes = False) -> None:
     """Begin again with the starter, and keep a backup of the attempt."""
     path = attempt_files.path_of(name)
     if not os.path.lexists(path):
         raise _fail(f"There is no {path}. To begin: shardbook start {name}")
-    if not (yes or sys.stdin.isatty()):
-        raise _fail(
-            f"{path} is left as it is, because there is no terminal to ask "
-            "on. "
-            f"To put the starter in its place: shardbook reset {name} --yes"
-        )
     if not yes:
-        _say(OUTPUT, f"The starter replaces {path}, and a backup is kept.")
-        if not typer.confirm("Begin again?"):
-            raise _fail(f"{path} is left as it is.", status=1)
+        _agree(
+            f"The starter replaces {path}, and a backup is kept.",
+            "Begin again?",
+            f"{path} is left as it is",
+            f"reset {name}",
+        )
     try:
         backup = attempt_files.reset(name)
     except OSError as error:
@@ -295,12 +307,12 @@ def _compare(name: str, path: Path) -> Text:
     """Compare an attempt with the solution, line by line."""
     import difflib
 
+    texts = path.read_text("utf-8", "replace"), attempt_files.solution(name)
+    mine, ours = (
+        each.replace(attempt_files.MARK, "").splitlines() for each in texts
+    )
     lines = difflib.unified_diff(
-        path.read_text("utf-8", "replace").splitlines(),
-        attempt_files.solution(name).splitlines(),
-        str(path),
-        "the solution",
-        lineterm="",
+        mine, ours, str(path), "the solution", lineterm=""
     )
     text = Text()
     for line in map(visible, lines):
@@ -312,9 +324,19 @@ def _compare(name: str, path: Path) -> Text:
 @app.command()
 def compare(
     given: Annotated[list[str], _file(help="A problem and its file.")],
+    yes: Yes = False,
 ) -> None:
     """Compare attempts with the solutions, line by line."""
     for name, path in _attempts(given, "compare"):
+        text = path.read_text("utf-8", "replace")
+        if text == attempt_files.starter(name) and not yes:
+            _agree(
+                f"{path} is the starter as it was, so you would see the "
+                "whole solution.",
+                "Show it?",
+                "The solution is not shown",
+                f"compare {' '.join(given)}",
+            )
         _say(OUTPUT, _compare(name, path))
 
 
@@ -334,17 +356,20 @@ def _markdown(text: str) -> RenderableType:
 
 
 def _hint(name: str) -> RenderableType:
-    """Give one hint more than the last time; after the last, the first."""
+    """Give one hint more than the last time, and say when none is left."""
     hints = book.hints(name)
     try:
-        number = attempt_files.next_hint(name, len(hints))
+        number = attempt_files.next_hint(name, len(hints) + 1)
     except OSError as error:
         return Text(f"Can't note which hint is next: {error.strerror}")
+    if number == len(hints):
+        return _markdown(
+            "There are no more hints; the next will be the first again.\n\n"
+            f"The solution: `shardbook solution {name}`"
+        )
     title, words = hints[number]
-    end = f"\n\nThe solution: `shardbook solution {name}`"
     return _markdown(
         f"**Hint {number + 1} of {len(hints)}: {title}**\n\n{words}"
-        + end * (number + 1 == len(hints))
     )
 
 

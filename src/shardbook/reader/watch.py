@@ -109,6 +109,9 @@ class Watch:
                 self.changed = self.ended = True
             elif key == "n":
                 self.move_on()
+            elif key == "v" and self.below:
+                self.below = ""
+                self.show()
             elif key in self.offered():
                 self.below = self.shows[key](self.problem, self.path)
                 self.show()
@@ -162,12 +165,12 @@ class Watch:
         if self.verdict or not exists:
             if not left:
                 say(f"\n{attempt_files.ALL_SOLVED}", style="bold")
-            keys = "Ctrl-C ends."
+            keys = " Ctrl-C ends."
             if sys.stdin.isatty():
-                offers = "c" in self.offered()
-                more = "c compare with the solution, " if offers else ""
-                keys = f"Keys: {more}h hint, n next, l list, q quit"
-            say(f"\nWaiting for a save. {keys}", style="dim")
+                more = "v verdict, " if self.below and self.verdict else ""
+                more += "c compare, " if "c" in self.offered() else ""
+                keys = f"\nKeys: {more}h hint, n next, l list, q quit"
+            say(f"\nWaiting for a save.{keys}", style="dim")
 
 
 @contextmanager
