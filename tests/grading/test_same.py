@@ -58,7 +58,8 @@ def fails(check: same.Check, function: Callable[..., Any]) -> Wrong | None:
     """Run a check on a function, and give what is wrong with it."""
     attempt = Attempt("toy", function, __file__, {})
     try:
-        check.run(attempt)
+        for case in check.cases:
+            check.run(attempt, case)
     except Wrong as error:
         return error
     return None
@@ -230,7 +231,7 @@ def test_a_step_that_raises_is_reported_as_such(
     attempt = Attempt("toy", lambda mesh: lambda x: x @ x, __file__, {})
 
     with pytest.raises(Crashed, match="dot_general requires"):
-        check.run(attempt)
+        check.run(attempt, *check.cases)
 
     assert attempt.call.endswith("\ntoy(mesh_of(8, 1))(normal(8, 4))")
 

@@ -427,10 +427,13 @@ def test_the_cases_of_an_attempt_are_told(
     cases = [words for words in told if words.startswith("case ")]
 
     assert verdict.right, verdict
-    assert len(cases) == len({*cases}) > 2
+    there = [words for words in cases if words.endswith(" on 12 devices")]
+    counts = len(cases) - len(there), len(there)
+    assert min(counts) > 0
     assert cases == [
-        f"case {number} of {len(cases)}"
-        for number in range(1, len(cases) + 1)
+        f"case {number} of {count}{where}"
+        for count, where in zip(counts, ("", " on 12 devices"), strict=True)
+        for number in range(1, count + 1)
     ]
 
 

@@ -290,6 +290,23 @@ def test_a_remark_is_no_refusal(
     assert "\n  remark: so\n  read: S (shardbook" in repr(verdict)
 
 
+def test_each_call_of_a_check_is_a_case(
+    grade: Callable[..., Verdict | Job],
+) -> None:
+    """The number of a case grows with each call that is right."""
+    calls = [EXAMPLE, EXAMPLE.replace("normal(2, 3)", "normal(4, 3)")]
+
+    def second(seen: Seen) -> str:
+        return differs(seen) if seen.case.call == calls[1] else ""
+
+    verdict = grade(
+        same.types(EXAMPLE), same.values(calls, second, "values")
+    )
+
+    assert isinstance(verdict, Verdict)
+    assert (verdict.status, verdict.case) == ("wrong", "3 of 3")
+
+
 def test_a_limit_that_is_exceeded_outside_of_an_attempt(
     grade: Callable[..., Verdict | Job],
 ) -> None:

@@ -55,7 +55,8 @@ def rehearse(problem: str, devices: int = 8) -> None:
     for check in checks.CHECKS:
         # A remark can be true of the solution too.
         if check.name != "remark":
-            check.run(solution(problem))
+            for case in check.cases:
+                check.run(solution(problem), case)
 
 
 def grade(
@@ -82,9 +83,9 @@ def grade(
     """
     checks = _checks(problem, devices)
     attempt, step, case = None, "callable", ""
-    more = getattr(checks, "ELSEWHERE", ())
-    before = len(checks.CHECKS) if elsewhere else 0
-    cases = len(checks.CHECKS) + len(more)
+    todo = checks.ELSEWHERE if elsewhere else checks.CHECKS
+    cases = sum(len(check.cases) for check in todo)
+    where, before = f" on {devices} devices" * elsewhere, 0
     filename = "" if isinstance(given, bytes) else str(given)
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
@@ -104,18 +105,20 @@ def grade(
             else:
                 attempt = load_file(problem, filename)
             attempt.find()
-            todo = more if elsewhere else checks.CHECKS
-            for number, check in enumerate(todo, before + 1):
-                step, case = check.name, f"{number} of {cases}"
-                tell(f"case {case}")
+            for check in todo:
+                step = check.name
                 try:
-                    check.run(attempt)
+                    for number, each in enumerate(check.cases, before + 1):
+                        case = f"{number} of {cases}{where}"
+                        tell(f"case {case}")
+                        check.run(attempt, each)
                 except MissingInternal as error:
                     missing[step] = str(error)
                 except (Crashed, Wrong) as error:
                     if step != "remark":
                         raise
                     remarks.append((str(error), getattr(error, "read", "")))
+                before += len(check.cases)
             step, case = "deprecated", ""
             _require_nothing_deprecated(attempt, checks)
             if not elsewhere:

@@ -5,7 +5,7 @@ oracle: what is altered around a call is altered for it too, so that no
 check computes by hand what is expected.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -25,12 +25,14 @@ class Check:
         name: ``"contract"``, ``"values"``, ``"structure"``,
             ``"placement"`` or ``"communication"``; or ``"remark"``, which
             refuses nothing, but is said of an attempt that is right.
-        run: Raises Wrong for an attempt that does not show it.
+        cases: The calls that must show it.
+        run: Raises Wrong for an attempt that does not show it in a case.
         sections: The headings that a verdict of this part may name.
     """
 
     name: str
-    run: Callable[[Attempt], None]
+    cases: Sequence[Case]
+    run: Callable[[Attempt, Case], None]
     sections: tuple[str, ...]
 
 
@@ -112,28 +114,25 @@ def declare(
     if under:
         calls = [replace(each, under=under) for each in calls]
 
-    def run(attempt: Attempt) -> None:
-        for case in calls:
-            found = of(observe(attempt, case))
-            wanted = of(observe(solution(attempt.problem), case))
-            if agree(found, wanted):
-                continue
-            reason, section = why, read
-            for rival in known:
-                answer, parts = begin(
-                    case.call, attempt.problem, rival.answer
-                )
-                for positional, named in parts:
-                    answer = answer(*positional, **named)
-                if agree(found, answer):
-                    reason, section = rival.why, rival.read
-                    break
-            attempt.name_call(case.code, case.given)
-            words = agree.words if isinstance(agree, AtMost) else difference
-            got, expected = words(found, wanted)
-            raise Wrong(reason, got=got, expected=expected, read=section)
+    def run(attempt: Attempt, case: Case) -> None:
+        found = of(observe(attempt, case))
+        wanted = of(observe(solution(attempt.problem), case))
+        if agree(found, wanted):
+            return
+        reason, section = why, read
+        for rival in known:
+            answer, parts = begin(case.call, attempt.problem, rival.answer)
+            for positional, named in parts:
+                answer = answer(*positional, **named)
+            if agree(found, answer):
+                reason, section = rival.why, rival.read
+                break
+        attempt.name_call(case.code, case.given)
+        words = agree.words if isinstance(agree, AtMost) else difference
+        got, expected = words(found, wanted)
+        raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(check, run, (read, *(each.read for each in known)))
+    return Check(check, calls, run, (read, *(each.read for each in known)))
 
 
 # A part of each of these checks.
