@@ -33,12 +33,14 @@ class Attempt:
         verdict: ``"right"``, or a status and the check that must catch the
             attempt, as in ``"wrong: values"`` or ``"crashed: contract"``.
         text: The program.
+        says: What the reason or a remark of the verdict must have in it.
     """
 
     problem: str
     name: str
     verdict: str
     text: str = field(repr=False)
+    says: str = ""
 
     def __str__(self) -> str:
         """Name the problem and the attempt."""
@@ -85,8 +87,9 @@ def _edits(folder: Path, files: dict[str, str]) -> Iterator[Attempt]:
         base = text(entry["base"]) if "base" in entry else solution
         return edited(base, entry["edits"], f"{folder.name}: {name}")
 
-    for name, (verdict, _) in entries.items():
-        yield Attempt(folder.name, name, verdict, text(name))
+    for name, (verdict, entry) in entries.items():
+        says = entry.get("says", "")
+        yield Attempt(folder.name, name, verdict, text(name), says)
 
 
 def _entries(

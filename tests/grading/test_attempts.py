@@ -100,13 +100,15 @@ def verdicts(
 def test_an_attempt_gets_its_verdict(
     verdicts: Callable[[str], dict[str, Verdict]], attempt: Attempt
 ) -> None:
-    """The grader finds the status, and by the check, that are expected."""
+    """The grader finds the status, the check and the words expected."""
     verdict = verdicts(attempt.problem)[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
     check = f": {verdict.check}" if verdict.check else ""
 
     assert verdict.status + check == attempt.verdict, whole
+    remarks = [words for words, _ in verdict.remarks]
+    assert attempt.says in "\n".join([verdict.why, *remarks]), whole
     if verdict.status in ("wrong", "crashed"):
         assert verdict.why, whole
         assert verdict.read in headings(attempt.problem), (
