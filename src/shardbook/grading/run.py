@@ -38,6 +38,8 @@ from shardbook.grading.spies import replaced
 from shardbook.tools.lowering import ANY_LINES
 
 _real_warn = warnings.warn
+_Config = type(jax.config)
+_real_update = _Config.update
 # How many milliseconds a call may take, however long the solution's takes.
 SLOW = 100
 
@@ -103,7 +105,8 @@ def grade(
             if isinstance(given, bytes):
                 attempt = load_pickle(problem, given)
             else:
-                attempt = load_file(problem, filename)
+                with replaced(_Config, "update", _update):
+                    attempt = load_file(problem, filename)
             attempt.find()
             for check in todo:
                 step = check.name
@@ -212,6 +215,15 @@ def _warn(message: Any, *rest: Any, **more: Any) -> None:
         forget_programs(os.environ["JAX_COMPILATION_CACHE_DIR"])
     else:
         _real_warn(message, *rest, **more)
+
+
+def _update(self: Any, name: str, value: Any) -> None:
+    """Set what a file sets as it is loaded, but never the devices.
+
+    Each page begins with eight of them, and here may be four or twelve.
+    """
+    if name != "jax_num_cpu_devices":
+        _real_update(self, name, value)
 
 
 def _checks(problem: str, devices: int) -> ModuleType:
