@@ -262,7 +262,8 @@ def _compare(
             f"the solution's {len(ours)}: put jax.jit around what you "
             "compute, such as a shard_map, to make it one program"
         )
-    elif slow := _slow(attempt, call):
+    # Several processes would have to agree on whether to call again.
+    elif jax.process_count() == 1 and (slow := _slow(attempt, call)):
         words = f"{slow}: check whether each call compiles again"
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"
