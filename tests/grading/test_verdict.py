@@ -149,6 +149,7 @@ def test_how_an_attempt_ended(tmp_path: Path, sandbox: Sandbox) -> None:
 
     words = "it used more than 3 s of CPU time\n(line"
     assert slow.why.startswith(words)
+    assert not slow.read
     assert slow.seconds > 3
     assert repr(large).endswith("it needs more than 64 MiB of memory")
     assert "printed, the end of it:\n    79\n" in repr(talks)
@@ -191,11 +192,13 @@ def test_a_syntax_error(
     (tmp_path / "broken.py").write_text("def f(:\n")
     path = tmp_path / "mine.py"
     path.write_text(text)
-    (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
+    # Of other errors, this problem has a section to read.
+    (verdict,) = verdicts_of(sandbox, [Job("who_holds", "mine", path)])
     error, place, code, mark = shows.split("|")
     lines = f"{place}\n  {code}\n  {mark}"
 
     assert verdict.why == f"{error}\n{lines}"
+    assert not verdict.read
     below = html.escape(f"\n      {code}\n      {mark}")
     assert below in verdict._repr_html_()
     for words in (shown(verdict, 80), repr(verdict)):

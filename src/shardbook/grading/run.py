@@ -187,7 +187,10 @@ def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
     sections = (
         s for pattern, s in checks.ERRORS if re.search(pattern, words)
     )
-    return {"status": "crashed", "why": words, "read": next(sections, "")}
+    # No section is about a line that Python can't read.
+    unread = isinstance(getattr(error, "error", None), SyntaxError)
+    read = "" if unread else next(sections, "")
+    return {"status": "crashed", "why": words, "read": read}
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def grade(
         "status": "crashed",
         "check": "callable",
         "why": _why(fates, found, limit),
-        "read": "Pitfalls",
+        "read": "" if limit else "Pitfalls",
     }, 0
 
 
