@@ -7,11 +7,12 @@ from shardbook.grading.cases import on_meshes
 
 BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, 2, dtype='int32')")
 CALL = "feed_batch(rows_of_process({batch}, {mesh}), {mesh})"
-CASES = [
-    case
-    for batch in BATCHES
-    for case in on_meshes(CALL.replace("{batch}", batch))
-]
+EACH = [on_meshes(CALL.replace("{batch}", batch)) for batch in BATCHES]
+# Where all hand in the same rows, another spec is another shape as well.
+PARTS = [case for cases in EACH for case in cases[:-1]]
+SAME = [cases[-1] for cases in EACH]
+CASES = PARTS + SAME
+AGAIN = CALL.replace("{batch}", "numpy_rows(32, 4, seed=1)")
 BACKWARDS = on_meshes(
     CALL.replace("{batch}", "numpy_rows(32)").replace(
         "{mesh}", "backwards({mesh})"
@@ -24,33 +25,45 @@ LARGE = on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
 USUAL = "numpy_rows(16, 4)"
 OTHERS = {
     "fewer rows": "numpy_rows(8, 4)",
-    "rows of another length": "numpy_rows(16, 2)",
     "another rank": "numpy_rows(16, 4, 1)",
     "another dtype": "numpy_rows(16, 4, dtype='int32')",
 }
+# The last of many digits differs; without rows, they take no memory.
+LONG = "numpy_rows(0, 1000, 1000, 1000), numpy_rows(0, 1000, 1000, 1001)"
 APART = [
     case
-    for other in OTHERS.values()
-    for case in on_meshes(
-        f"feed_batch(except_last({USUAL}, {other}), {{mesh}})"
-    )[:2]
+    for pair in (LONG, *(f"{USUAL}, {other}" for other in OTHERS.values()))
+    for case in on_meshes(f"feed_batch(except_last({pair}), {{mesh}})")[:2]
 ]
-COPIES = "where copies from one device to another are refused"
 CHECKS = (
-    same.types(CASES),
-    same.placement(
-        CASES,
-        measures.layouts,
-        'the batch is not sharded as P("data")',
-        read="The API",
+    *(
+        check
+        for cases in (PARTS, SAME)
+        for check in (
+            same.types(cases),
+            same.placement(
+                cases,
+                measures.layouts,
+                'the batch is not sharded as P("data")',
+                read="The API",
+            ),
+        )
     ),
     same.values(
         CASES,
         measures.held,
         "a process doesn't hold the rows that belong to its devices",
     ),
+    same.values(
+        on_meshes(AGAIN)[:1],
+        measures.held,
+        "a later call of the same shape does not return its own rows",
+    ),
     same.placement(
-        replace(CASES[0], given=COPIES),
+        replace(
+            CASES[0],
+            given="where copies from one device to another are refused",
+        ),
         measures.copies,
         "rows go to one device first and are copied from there",
         under=measures.guarded_copies,

@@ -28,9 +28,9 @@ def feed_batch(rows: np.ndarray, mesh: Mesh) -> jax.Array:
 
     Raises:
         ValueError: In all processes, if two of them hand in rows of
-            different shapes or dtypes; the message names the shapes and
-            dtypes. From JAX, if the size of ``"data"`` does not divide the
-            number of rows.
+            different shapes or dtypes; the message names the dtype and
+            all numbers of the shape of each process's rows. From JAX, if
+            the size of ``"data"`` does not divide the number of rows.
 
     Example:
         Two processes of four devices each hand in float32 rows ``(16, 4)``.
