@@ -20,9 +20,16 @@ CASES = [
     ],
 ]
 EXAMPLE = CASES[0].call
-LARGE = on_meshes(
-    'one_metric(spread(numpy_rows(65536), P("data"), {mesh}), {mesh})'
-)
+# A mean of the shards over "data" alone would gather the others first.
+SPREAD = "one_metric(spread(numpy_rows(4096, 16), {spec}, {mesh}), {mesh})"
+LARGE = [
+    on_meshes(SPREAD.replace("{spec}", spec))[which]
+    for which, spec in (
+        (0, 'P(("data", "model"))'),
+        (-2, 'P("data")'),
+        (-1, 'P(None, "model")'),
+    )
+]
 
 
 def is_close(found: float, wanted: float) -> bool:
