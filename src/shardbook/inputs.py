@@ -6,11 +6,12 @@ the line that imports these names.
 """
 
 import atexit
+import math
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -83,30 +84,30 @@ __all__ = [
 ]
 
 
-def mesh_of(data: int, model: int) -> Mesh:
-    """Return a mesh of Auto axes ``"data"`` and ``"model"``.
+def mesh_of(*sizes: int, names: Sequence[str] = ("data", "model")) -> Mesh:
+    """Return a mesh of Auto axes, usually ``"data"`` and ``"model"``.
 
     Args:
-        data: Devices along ``"data"``.
-        model: Devices along ``"model"``.
+        *sizes: How many devices there are along each axis.
+        names: The axes.
 
     Returns:
-        A mesh of the first ``data * model`` devices.
+        A mesh of the first of all devices, as many as it needs.
 
     Raises:
         ValueError: If there are fewer devices.
     """
-    needed, found = data * model, jax.device_count()
+    needed, found = math.prod(sizes), jax.device_count()
     if needed > found:
         raise ValueError(
-            f"mesh_of({data}, {model}) needs {needed} devices, and there "
-            f"are {found}. Before JAX is used, run "
+            f"mesh_of{sizes} needs {needed} devices, and there are "
+            f"{found}. Before JAX is used, run "
             f'jax.config.update("jax_num_cpu_devices", {needed}).'
         )
     return jax.make_mesh(
-        (data, model),
-        ("data", "model"),
-        (AxisType.Auto, AxisType.Auto),
+        sizes,
+        tuple(names),
+        (AxisType.Auto,) * len(sizes),
         devices=jax.devices()[:needed],
     )
 
@@ -988,9 +989,9 @@ def in_shard_map(
 
     Args:
         function: Called once while it is traced, inside ``jax.shard_map``:
-            ``function(shards, specs, *more, ("data", "model"))``.
+            ``function(shards, specs, *more, mesh.axis_names)``.
         specs: A spec for each array, before and after.
-        mesh: Mesh with the axes ``"data"`` and ``"model"``.
+        mesh: Mesh with the axes that the specs name.
         *more: Further arguments of the function.
 
     Returns:
@@ -1001,7 +1002,7 @@ def in_shard_map(
     @jax.jit
     @jax.shard_map(mesh=mesh, in_specs=(specs,), out_specs=specs)
     def on_shards(shards: Any) -> Any:
-        return function(shards, specs, *more, ("data", "model"))
+        return function(shards, specs, *more, mesh.axis_names)
 
     return lambda tree: on_shards(laid_out(tree, specs, mesh))
 

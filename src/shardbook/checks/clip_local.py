@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from shardbook.grading import measures, same
-from shardbook.grading.cases import Seen, on_meshes
+from shardbook.grading.cases import Case, Seen, on_meshes
 
 # What a device may send, in bytes: a few float32 scalars.
 MOST = 64
@@ -59,11 +59,26 @@ def clips(limit: float, tree: str, specs: str = "GRADIENT_SPECS") -> str:
     return f"in_shard_map(clip_local, {specs}, {{mesh}}, {limit})({tree})"
 
 
+def spread(shapes: str, *specs: str) -> str:
+    """Write a call with an array for each spec, sharded over all axes."""
+    return clips(
+        0.25,
+        f"[normal({shapes}), normal({shapes}, seed=1)]",
+        f"[{', '.join(f'P({spec})' for spec in specs)}]",
+    )
+
+
 MIXED = on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
 ALL = "('data', 'model')"
-SHARDED = on_meshes(
-    clips(
-        0.25, "[normal(16, 8), normal(32, seed=1)]", f"[P({ALL}), P({ALL})]"
+# In these, nothing tells shard_map of a missing sum.
+NAMES = on_meshes(spread("16, 8", "'data', 'model'", "'model', 'data'"))[:2]
+TUPLES = on_meshes(spread("16, 8", ALL, f"None, {ALL}"))[:1]
+COUNT = jax.device_count()
+HALF = COUNT // 4 or 1
+OTHER_NAMES = Case(
+    spread("8, 8, 8", "'a', 'b', 'c'", "'c', 'a', 'b'").replace(
+        "{mesh}",
+        f"mesh_of(2, {HALF}, {COUNT // 2 // HALF}, names='abc')",
     )
 )
 EXAMPLE = MIXED[0].call
@@ -99,6 +114,8 @@ AGAIN = same.Rival(
     read="A replicated array that counts eight times",
 )
 WRONG = "these are not the gradients, clipped by the norm of all of them"
+ENTRIES = f"{WRONG}: an entry of a spec can be a tuple of names"
+AXES = f"{WRONG}: the mesh has the axes that axes names"
 KEPT = "the norm is below the limit, and the gradients have changed"
 NARROW = (
     "the norm of bfloat16 gradients is not in float32: convert them before "
@@ -112,9 +129,10 @@ MUCH = (
 )
 LOW = "A norm in bfloat16"
 CHECKS = (
-    # First a tree in which nothing tells shard_map of a missing sum.
-    same.types(SHARDED),
-    same.values(SHARDED, measures.result, WRONG, rivals=[OWN]),
+    same.types([*NAMES, *TUPLES, OTHER_NAMES]),
+    same.values(NAMES, measures.result, WRONG, rivals=[OWN]),
+    same.values(TUPLES, measures.result, ENTRIES),
+    same.values(OTHER_NAMES, measures.result, AXES),
     same.types([*MIXED, *BFLOAT16]),
     same.values([*MIXED, *BETWEEN], measures.result, WRONG, rivals=[AGAIN]),
     same.values(SMALL, measures.result, KEPT),
