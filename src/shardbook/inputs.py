@@ -1031,6 +1031,10 @@ def optimizer_on(
     return placed
 
 
+class Bias(nnx.Param):  # type: ignore[type-arg]
+    """A Param of a class of its own."""
+
+
 class Assorted(nnx.Module):
     """Weights of two dtypes, one of them tied, and other Variables."""
 
@@ -1040,7 +1044,7 @@ class Assorted(nnx.Module):
         self.norm = nnx.BatchNorm(16, rngs=rngs)
         self.dropout = nnx.Dropout(0.1, rngs=rngs)
         self.head = nnx.Dict(
-            kernel=self.embed.embedding, bias=nnx.Param(jnp.ones(32))
+            kernel=self.embed.embedding, bias=Bias(jnp.ones(32))
         )
         self.codes = nnx.Param(jnp.arange(8, dtype=jnp.int8))
 
@@ -1054,7 +1058,8 @@ def assorted(mesh: Mesh) -> nnx.Module:
     Returns:
         A Module with the bfloat16 weights ``up.kernel`` and ``up.bias``,
         and others in float32, of which ``head.kernel`` is the Variable
-        ``embed.embedding``. Besides, it has an int8 ``nnx.Param``, the
+        ``embed.embedding``, and ``head.bias`` is of a subclass of
+        ``nnx.Param``. Besides, it has an int8 ``nnx.Param``, the
         statistics of a BatchNorm, and the key and the count of a Dropout.
         Two weights are sharded over ``"model"``, one over ``"data"``, one
         over both, and all else is replicated.
