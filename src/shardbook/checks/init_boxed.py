@@ -62,7 +62,12 @@ ON_AXES = cases(
     "dense(16, ('model', 'data'), ('data',)))"
 )
 # The meshes are tried above: for what follows, one is enough.
-ON_BOTH = cases("dense(32, (None, ('data', 'model')))")[:1]
+# Here x has to stay an array of integers.
+ON_BOTH = cases(
+    "normed(lambda x: normal(4, 16)[x], "
+    "dense(32, (None, ('data', 'model'))))",
+    x="numpy_batch(4)['y']",
+)[:1]
 LOGICAL = (
     "normed(dense(32, ('embed', 'mlp'), ('mlp',), logical=True), "
     "dense(16, ('mlp', 'embed'), logical=True))"
@@ -75,9 +80,13 @@ BY_RULES = [
     )[:1],
     *cases(LOGICAL, "(('mlp', ('data', 'model')), ('embed', None))")[-1:],
 ]
-# The first rule whose mesh axis is free, and not the first or the last.
+# The first rule whose mesh axis is free, and not the first or the last; for
+# "heads" none is. The first rule takes the axis, not the first name.
 PRIORITY = cases(
-    LOGICAL, "[('embed', 'model'), ('mlp', 'model'), ('mlp', 'data')]"
+    "normed(dense(32, ('embed', 'mlp'), (None,), logical=True), "
+    "dense(16, ('heads', 'embed'), ('mlp',), logical=True))",
+    "[('embed', 'model'), ('mlp', 'model'), ('mlp', 'data'), "
+    "('heads', 'model')]",
 )[:1]
 # "model" is a mesh axis in one box, and logical in the other.
 MIXED = cases(
@@ -175,6 +184,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
+    ("integer or boolean type|no rule", "Problem"),
     (
         "not found in mesh|axis rule specification|more than once in array|"
         "set a mesh|requires a non-empty mesh|Partitioned' object",

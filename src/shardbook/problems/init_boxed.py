@@ -40,8 +40,9 @@ def init_boxed(
         the same boxes. Arrays without a box are replicated.
 
     Raises:
-        ValueError: If a logical name has no rule. From JAX, if the mesh
-            doesn't have a named axis or a dimension is indivisible.
+        ValueError: If a logical name has no rule, or, from JAX, if the
+            mesh doesn't have an axis that an ``nn.Partitioned`` names: the
+            message has the name. From JAX, if a dimension is indivisible.
 
     Example:
         >>> names = nn.with_partitioning(
