@@ -35,8 +35,9 @@ def init_sharded(
         that ``build()`` returns, up to rounding.
 
     Raises:
-        ValueError: If no rule matches an array. If a spec doesn't fit its
-            array, the error comes from JAX and may be of another class.
+        ValueError: If no rule matches an array; the message has its path.
+            If a spec doesn't fit its array, the error comes from JAX and
+            may be of another class.
 
     References:
         Flax, *Scale up on multiple devices*,

@@ -28,7 +28,7 @@ def place_state(
 
     Raises:
         ValueError: If an array has no rule or a spec that doesn't fit.
-            The message has the path of each such array.
+            The message has the path of each such array, and no other.
 
     References:
         Geng, *EasyLM*, 2023, https://github.com/young-geng/EasyLM

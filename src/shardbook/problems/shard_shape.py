@@ -21,8 +21,11 @@ def shard_shape(shape: Shape, spec: P, mesh: Mesh) -> Shape:
 
     Raises:
         ValueError: If the spec has more entries than the array has
-            dimensions, names an axis that the mesh doesn't have, names
-            an axis twice, or shards an indivisible dimension.
+            dimensions: the message names both numbers. If it names an
+            axis that the mesh doesn't have: that axis, and the axes of the
+            mesh. If it names an axis twice: the axis. If it shards an
+            indivisible dimension: the size, the number of devices, and
+            the mesh axes of the entry.
 
     Example:
         On a mesh of 2 by 4, ``shard_shape((16, 24), P("data", "model"),
