@@ -25,15 +25,17 @@ def edit_kernels(
         pattern: Regular expression for the whole path of an array: the
             names that lead to it, joined by dots, as in
             ``layers.0.kernel``.
-        edit: Takes an array and returns one of the same shape, with each
-            element computed from the same element alone. It is traced
-            once for all arrays of one shape, dtype and sharding.
+        edit: Takes an array, in its own dtype, and returns one of the same
+            shape, with each element computed from the same element alone.
+            It is traced once for all arrays of one shape, dtype and
+            sharding.
 
     Returns:
         None, because the model is changed in place.
 
     Raises:
-        ValueError: If the pattern matches no path.
+        ValueError: If the pattern matches no path. The message has the
+            pattern.
 
     Example:
         Halve each kernel of the layers:

@@ -9,8 +9,8 @@ from flax import nnx
 
 def edit_kernels(model, pattern, edit):
     found = 0
-    for keys, node in nnx.iter_modules(model):
-        for name, variable in list(vars(node).items()):
+    for keys, node in nnx.iter_graph(model):
+        for name, variable in list(getattr(node, "__dict__", {}).items()):
             path = ".".join(map(str, (*keys, name)))
             if isinstance(variable, nnx.Variable) and re.fullmatch(
                 pattern, path
