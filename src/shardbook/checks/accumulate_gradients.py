@@ -25,6 +25,8 @@ INSIDE = on_meshes(
     given="where the call is made inside jax.jit",
 )
 EXAMPLE = INSIDE[0].code
+# First with all devices along "data", where no other axis adds bytes.
+ALONG = INSIDE[-2:-1]
 REPEATED = on_meshes(
     MAKE % 2,
     step=f"{PARAMS}{ROWS % 32}",
@@ -78,11 +80,12 @@ def by_devices(loss: Any, mesh: Any, count: int) -> Any:
 
 
 def refused(data: int) -> same.Check:
-    """Declare that 56 rows are refused by these devices times 3."""
-    call = f"{MAKE % 3}({PARAMS}{ROWS % 56})"
+    """Declare that 24 rows are refused, which both numbers divide."""
+    count = 16 // data
+    call = f"{MAKE % count}({PARAMS}{ROWS % 24})"
     mesh = f"mesh_of({data}, {ALL // data})"
     why = "these rows can't be divided, and no error names the numbers"
-    names = f"56 {data} 3"
+    names = f"24 {data} {count}"
     return same.refusal(call.replace("{mesh}", mesh), why, names=names)
 
 
@@ -97,6 +100,7 @@ UNROLLED = (
     "for example because jit unrolls a loop of Python"
 )
 SENT = "a device sends more than one all-reduce of the gradients and loss"
+WIDE = f'{SENT} over "data": over "model", all devices have the same rows'
 MEMORY = (
     "the intermediates or the gradients of more than one microbatch are in "
     "memory at a time"
@@ -111,14 +115,17 @@ CHECKS = (
     same.values(CASES, measures.result, WRONG, rivals=[TIMES]),
     same.placement(CASES, measures.shards, LAYOUT),
     same.communication(
-        INSIDE,
+        ALONG,
         sent_outside_loops,
         UNROLLED,
         read="A loop of Python",
         agree=BYTES,
     ),
     same.communication(
-        INSIDE, measures.bytes_sent, SENT, read=EIGHT, agree=BYTES
+        ALONG, measures.bytes_sent, SENT, read=EIGHT, agree=BYTES
+    ),
+    same.communication(
+        INSIDE, measures.bytes_sent, WIDE, read=EIGHT, agree=BYTES
     ),
     same.placement(
         INSIDE,
