@@ -138,11 +138,11 @@ def scan(
     )
 
 
-def other(given: str = "") -> list[Case]:
+def other(given: str = "", sign: str = "-") -> list[Case]:
     """Scan over other layers: a list of a matrix and a number each."""
     specs = "[P(None, 'data'), P(None)]"
     return on_meshes(
-        "scan_layers(lambda params, x: x - params[1] * (x @ params[0]), "
+        f"scan_layers(lambda p, x: x {sign} p[1] * (x @ p[0]), "
         f"laid_out([normal(5, 8, 8), normal(5) / 4], {specs}, {{mesh}}), "
         f"laid_out(normal(16, 8), P('data'), {{mesh}}), {specs}, {{mesh}})",
         given=given,
@@ -153,6 +153,7 @@ def other(given: str = "") -> list[Case]:
 CASES = scan(12, 16, 64, 512)
 EXAMPLE = CASES[0].call
 CASES += other()
+PLUS = other(sign="+")
 STEPS = scan(12, 16, 64, 512, GIVEN)
 ALL = STEPS + other(GIVEN)
 # With a row on each device, there is little but parameters to keep.
@@ -160,6 +161,7 @@ ROWS = jax.device_count()
 (SHALLOW,) = scan(12, 64, 256, ROWS, GIVEN)[-2:-1]
 DEEP = scan(24, 64, 256, ROWS, GIVEN)[-2:-1]
 OUTPUT = "this is not x after all layers"
+STALE = "a later call with another block does not return what block gives"
 LOSS = "under jit, this is not x after all layers"
 SLOPES = "a gradient of stacked or of x is wrong"
 LAYOUT = 'y is not sharded as P("data")'
@@ -179,6 +181,7 @@ JIT = "The same under `jit`"
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, OUTPUT),
+    same.values(PLUS, measures.result, STALE),
     same.placement(CASES, measures.shards, LAYOUT),
     same.values(ALL, of_steps(lambda made: made.loss), LOSS),
     same.values(ALL, of_steps(lambda made: made.gradients), SLOPES),
