@@ -675,6 +675,9 @@ class ResidualMLP(CountedMLP):
     def __init__(self, size: int, constrain: Any) -> None:
         super().__init__(size, seed=0)
         self.constrain = constrain
+        # The path of each ends with the path of another parameter.
+        down = nnx.Linear(size, size, rngs=nnx.Rngs(0))
+        self.unused = nnx.Dict(down=down)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return ``(batch, size)`` for an x of that shape."""
@@ -694,8 +697,9 @@ def residual_mlp(
             float32 ``(batch, size)``, and goes on with what it returns.
 
     Returns:
-        A Module with the parameters of :func:`mlp` and with ``calls``, an
-        int32 count of its calls that is no parameter.
+        A Module with the parameters of :func:`mlp`, with ``calls``, an
+        int32 count of its calls that is no parameter, and with a Linear
+        ``unused.down``, which it does not call.
     """
     return ResidualMLP(size, constrain)
 

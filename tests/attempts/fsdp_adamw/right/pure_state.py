@@ -32,8 +32,10 @@ def fsdp_adamw(build, loss, tx, mesh, rules):
     }
 
     def sharding(path, shape):
-        for name, wanted in by_path.items():
-            if wanted == shape and f".{path}".endswith(f".{name}"):
+        # The longest path first: the others may be the end of it.
+        for name in sorted(by_path, key=len, reverse=True):
+            same = by_path[name] == shape
+            if same and f".{path}".endswith(f".{name}"):
                 spec = next(s for r, s in rules if re.fullmatch(r, name))
                 return NamedSharding(mesh, spec)
         return replicated
