@@ -103,8 +103,8 @@ def repair_step(
         both sharded by ``SPECS``, moments like their parameters; and two
         functions. ``place`` takes the host's int32 tokens,
         ``(rows, LENGTH + 1)``, and returns them sharded as ``P("data")``.
-        ``step`` takes all three, updates and donates the model and the
-        optimizer, and returns the loss, a float32 scalar.
+        ``step`` takes all three, updates the model and the optimizer, and
+        returns the loss before the update, a float32 scalar.
 
     Raises:
         TypeError: From jax, in the step, if ``PARTS`` times the size of
