@@ -35,7 +35,8 @@ def accumulate_gradients(
 
     Raises:
         ValueError: In the function, if the devices along ``"data"`` times
-            ``count`` don't divide the rows.
+            ``count`` don't divide the rows. The message names the three
+            numbers: rows of the whole batch, these devices, ``count``.
 
     Example:
         ``value, grads = accumulate_gradients(loss, mesh, 8)(params, x)``
