@@ -46,6 +46,7 @@ __all__ = [
     "except_last",
     "from_shapes",
     "gradients",
+    "in_jit",
     "in_shard_map",
     "labels",
     "laid_out",
@@ -984,6 +985,33 @@ def gradients(size: float, dtype: str = "float32") -> dict[str, Any]:
     }
     large = {name: tree[name].astype(dtype) for name in [*shapes][:3]}
     return tree | large
+
+
+def in_jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one inside ``jax.jit``.
+
+    Args:
+        function: Called once in each call, while it is traced, with
+            tracers for arrays, and with anything else as it is given.
+
+    Returns:
+        A function of the same arguments.
+    """
+
+    def call(*given: Any) -> Any:
+        leaves, tree = jax.tree.flatten(given)
+        arrays = {
+            i: x for i, x in enumerate(leaves) if isinstance(x, jax.Array)
+        }
+
+        @jax.jit
+        def inside(traced: dict[int, jax.Array]) -> Any:
+            mixed = [traced.get(i, leaf) for i, leaf in enumerate(leaves)]
+            return function(*tree.unflatten(mixed))
+
+        return inside(arrays)
+
+    return call
 
 
 def in_shard_map(

@@ -55,7 +55,8 @@ class Trained:
 @once
 def trained(attempt: Attempt, case: Case) -> Trained:
     """Take the gradients of a loss under jit."""
-    (((block, stacked, x, specs, mesh), _),) = arguments(case.call)
+    _, (given, _) = arguments(case.call, scan_layers=attempt.function)
+    block, stacked, x, specs, mesh = given
     attempt.name_call(case.code, case.given)
     scan = attempt.function
     assert scan
@@ -131,7 +132,8 @@ def scan(
 ) -> list[Case]:
     """Scan over the layers of a model, on each mesh."""
     return on_meshes(
-        f"scan_layers(residual_block, laid_out(stacked_params({layers}, "
+        "in_jit(scan_layers)("
+        f"residual_block, laid_out(stacked_params({layers}, "
         f"{dim}, {hidden}), STACKED_SPECS, {{mesh}}), laid_out(normal("
         f"{rows}, {dim}), P('data'), {{mesh}}), STACKED_SPECS, {{mesh}})",
         given=given,
@@ -142,7 +144,8 @@ def other(given: str = "", sign: str = "-") -> list[Case]:
     """Scan over other layers: a list of a matrix and a number each."""
     specs = "[P(None, 'data'), P(None)]"
     return on_meshes(
-        f"scan_layers(lambda p, x: x {sign} p[1] * (x @ p[0]), "
+        "in_jit(scan_layers)("
+        f"lambda p, x: x {sign} p[1] * (x @ p[0]), "
         f"laid_out([normal(5, 8, 8), normal(5) / 4], {specs}, {{mesh}}), "
         f"laid_out(normal(16, 8), P('data'), {{mesh}}), {specs}, {{mesh}})",
         given=given,
@@ -162,7 +165,7 @@ ROWS = jax.device_count()
 DEEP = scan(24, 64, 256, ROWS, GIVEN)[-2:-1]
 OUTPUT = "this is not x after all layers"
 STALE = "a later call with another block does not return what block gives"
-LOSS = "under jit, this is not x after all layers"
+LOSS = "in a gradient step, this is not x after all layers"
 SLOPES = "a gradient of stacked or of x is wrong"
 LAYOUT = 'y is not sharded as P("data")'
 SPREAD = "a gradient of stacked is not sharded by specs"

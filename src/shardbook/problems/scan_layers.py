@@ -1,6 +1,7 @@
 """Scan over a model's layers, with sharded parameters."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +21,10 @@ def scan_layers(
     again. With ``n`` devices along ``"data"`` and ``S`` bytes of sharded
     parameters in all layers, a device sends ``S * (n - 1) / n`` bytes, and
     three times as many in a gradient: two gathers and a reduce-scatter.
+    Gradients of replicated parameters are all-reduced after the loop.
+
+    Call it inside your jitted step: outside ``jax.jit``, every call
+    compiles again.
 
     Args:
         block: ``block(params, x)``: a layer. It gets its own parameters
@@ -39,6 +44,7 @@ def scan_layers(
     Raises:
         ValueError: From jax, if the size of ``"data"`` does not divide
             ``batch``, or a dimension that it shards.
+        TypeError: From jax, if a spec names another axis than ``"data"``.
 
     Example:
         ``y = scan_layers(block, stacked, x, specs, mesh)``
@@ -50,22 +56,30 @@ def scan_layers(
     # --- solution ---
     inputs = (specs, P("data"))
 
-    def gather(shard: jax.Array, spec: P) -> Any:
-        if "data" not in spec:
+    def own(shard: jax.Array, spec: P) -> Any:
+        # Or jax would add up a replicated array's gradients in each turn.
+        if any(spec):
             return shard
-        # In the loop, the arrays have no dimension for the layers.
-        axis = spec.index("data") - 1
-        return jax.lax.all_gather(shard, "data", axis=axis, tiled=True)
+        return jax.lax.pcast(shard, "data", to="varying")
 
-    @jax.checkpoint
+    def gather(shard: jax.Array, spec: P) -> Any:
+        # In the loop, the arrays have no dimension for the layers.
+        for axis, names in enumerate(spec[1:]):
+            if names is not None:
+                shard = jax.lax.all_gather(
+                    shard, names, axis=axis, tiled=True
+                )
+        return shard
+
+    # A scan needs no barrier against merging its two passes.
+    @partial(jax.checkpoint, prevent_cse=False)
     def layer(x: jax.Array, shards: Any) -> tuple[jax.Array, None]:
         params = jax.tree.map(gather, shards, specs)
         return block(params, x), None  # float32[batch/data,dim]
 
-    @jax.jit
     @jax.shard_map(mesh=mesh, in_specs=inputs, out_specs=P("data"))
     def run(shards: Any, x: jax.Array) -> jax.Array:
-        y, _ = jax.lax.scan(layer, x, shards)
+        y, _ = jax.lax.scan(layer, x, jax.tree.map(own, shards, specs))
         return y
 
     y: jax.Array = run(stacked, x)  # float32[batch@data,dim]
