@@ -4,19 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, Seen, on_meshes, once
-from shardbook.inputs import mesh_of
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
 from shardbook.tools.program import Program, program
 
 # Bytes that a device may send: in the loss and in the backward pass, for
 # each of its tokens over "model", and for all of them over "data".
 A_TOKEN, SCALARS = 128, 64
+
+
+def given(case: Case) -> list[Any]:
+    """Make the arguments of the attempt in a call."""
+    _, (found, _) = arguments(case.call, vocab_parallel_loss=None)
+    return found
 
 
 def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
@@ -44,8 +50,7 @@ def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
 @once
 def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
     """Give loss and gradients for other arguments of the same shapes."""
-    ((given, _),) = arguments(case.call)
-    hidden, embedding, labels, mesh = given
+    hidden, embedding, labels, mesh = given(case)
     attempt.name_call(case.call, case.given)
     found = {}
     for name, some, those in (
@@ -71,7 +76,7 @@ def under_jit(name: str) -> Callable[[Seen], Any]:
 @once
 def compiled(attempt: Attempt, case: Case) -> list[Program]:
     """Compile the loss of a case, and its gradients."""
-    (((*arrays, mesh), _),) = arguments(case.call)
+    *arrays, mesh = given(case)
     attempt.name_call(case.call, case.given)
     with attempt.running():
         # What a call has compiled is not compiled again.
@@ -99,7 +104,7 @@ def near(got: Any, expected: Any) -> bool:
 
 def parts(seen: Seen) -> tuple[int, int, int]:
     """Give a device's tokens, and its bytes of hidden and embedding."""
-    hidden, embedding, labels, mesh = seen.arguments
+    hidden, embedding, labels, mesh = given(seen.case)
     data, model = mesh.shape["data"], mesh.shape["model"]
     return (
         labels.size // data,
@@ -126,7 +131,7 @@ def within(
 def sent_over_model(seen: Seen) -> str:
     """Describe what is sent, but over "data" alone."""
     tokens, hidden, _ = parts(seen)
-    few, n = A_TOKEN * tokens, seen.arguments[3].shape["model"]
+    few, n = A_TOKEN * tokens, given(seen.case)[3].shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
     return within(
@@ -137,7 +142,7 @@ def sent_over_model(seen: Seen) -> str:
 def sent_over_data(seen: Seen) -> str:
     """Describe what is sent over "data"."""
     _, _, embedding = parts(seen)
-    n = seen.arguments[3].shape["data"]
+    n = given(seen.case)[3].shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
     return within(seen, lambda each: each.sent("data"), *limits)
 
@@ -145,7 +150,7 @@ def sent_over_data(seen: Seen) -> str:
 def temporaries(seen: Seen) -> str:
     """Describe the intermediates: four blocks of logits and the shards."""
     tokens, hidden, embedding = parts(seen)
-    block = tokens * embedding // seen.arguments[1].shape[1]
+    block = tokens * embedding // given(seen.case)[1].shape[1]
     limit = 4 * block + 2 * (hidden + embedding)
     return within(seen, lambda each: each.memory.temporaries, limit, limit)
 
@@ -155,24 +160,32 @@ def mean_of_means(
 ) -> Any:
     """Average the means of the data shards."""
     count = mesh.shape["data"]
-    hidden, embedding, labels = jax.device_get((hidden, embedding, labels))
     shards = zip(
-        np.split(hidden, count), np.split(labels, count), strict=True
+        jnp.split(hidden, count), jnp.split(labels, count), strict=True
     )
     return (
         sum(
-            vocab_parallel_loss(tokens, embedding, those, mesh_of(1, 1))
+            vocab_parallel_loss(tokens, embedding, those, mesh)
             for tokens, those in shards
         )
         / count
     )
 
 
-CASES = on_meshes(
-    "vocab_parallel_loss(laid_out(normal(256, 64), P('data'), {mesh}), "
-    "laid_out(normal(2048, 64, seed=1) / 4 + 0.5, P('model'), {mesh}), "
-    "laid_out(labels(256, 2048, left_out=40), P('data'), {mesh}), {mesh})"
-)
+def loss_of(dtype: str) -> list[Case]:
+    """Call it on each mesh, with hidden and embedding of this dtype."""
+    as_dtype = f".astype('{dtype}')"
+    return on_meshes(
+        "in_jit(vocab_parallel_loss)("
+        f"laid_out(normal(256, 64){as_dtype}, P('data'), {{mesh}}), "
+        f"laid_out((normal(2048, 64, seed=1) / 4 + 0.5){as_dtype}, "
+        "P('model'), {mesh}), laid_out(labels(256, 2048, left_out=40), "
+        "P('data'), {mesh}), {mesh})"
+    )
+
+
+CASES = loss_of("float32")
+BFLOAT16 = loss_of("bfloat16")[:1]
 EXAMPLE = CASES[0].call
 MEANS = same.Rival(
     mean_of_means,
@@ -181,16 +194,14 @@ MEANS = same.Rival(
     read="The mean of the means",
 )
 WRONG = "this is not the mean cross entropy of the tokens with a label"
-SLOPES = (
-    "the loss under jax.jit, or a gradient of 64 times the loss, is not "
-    "right"
-)
+SLOPES = "the loss, or a gradient of 64 times the loss, is not right"
 LARGE = f"with 90 times hidden, for logits up to 2,000, {SLOPES}"
 NONE = f"with labels of -1 alone, {SLOPES}: all three are 0"
+NARROW = "of bfloat16 arrays, the logits and the loss must be float32"
 LAYOUT = "the loss is not replicated over the mesh"
 LAYOUTS = (
-    "under jax.jit, the loss is not replicated, or the gradients are not "
-    "sharded like hidden and embedding"
+    "the loss is not replicated, or the gradients are not sharded like "
+    "hidden and embedding"
 )
 OVER_MODEL = (
     'over "model", devices exchange more than a few numbers for a token '
@@ -205,6 +216,10 @@ EIGHT = "On eight devices"
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
+    same.types(BFLOAT16),
+    same.values(
+        BFLOAT16, measures.result, NARROW, read="A loss in bfloat16"
+    ),
     same.values(CASES, under_jit("given"), SLOPES, agree=near),
     same.values(
         CASES, under_jit("large"), LARGE, agree=near, read="The API"

@@ -12,18 +12,22 @@ def vocab_parallel_loss(
 ) -> jax.Array:
     """Return the mean cross entropy of the tokens that have a label.
 
-    The logits are ``hidden @ embedding.T``. Each device computes those of
-    its own tokens and words, ``4 * tokens / data * words / model`` bytes.
-    For each token, the devices along ``"model"`` all-reduce three float32
-    numbers: the maximum, the sum of the exponentials and the logit of the
-    label. The backward pass all-reduces the gradient of ``hidden`` over
-    ``"model"`` and the gradient of ``embedding`` over ``"data"``.
+    The logits are ``hidden @ embedding.T``, in float32 for bfloat16 arrays
+    too. Each device computes those of its own tokens and words,
+    ``4 * tokens / data * words / model`` bytes. For each token, the
+    devices along ``"model"`` all-reduce three float32 numbers: the
+    maximum, the sum of the exponentials and the logit of the label. The
+    backward pass all-reduces the gradient of ``hidden`` over ``"model"``
+    and the gradient of ``embedding`` over ``"data"``.
+
+    Call it inside your jitted step: outside ``jax.jit``, jax compiles and
+    runs each operation separately.
 
     Args:
-        hidden: What the last layer gives, float32 ``(tokens, dim)``,
-            sharded as ``P("data")``.
-        embedding: A row for each word, float32 ``(words, dim)``, sharded
-            as ``P("model")``.
+        hidden: What the last layer gives, float32 or bfloat16
+            ``(tokens, dim)``, sharded as ``P("data")``.
+        embedding: A row for each word, ``(words, dim)``, of the same
+            dtype, sharded as ``P("model")``.
         labels: The word that follows each token, int32 ``(tokens,)``,
             sharded as ``P("data")``, or -1 for a token that is left out.
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
@@ -39,7 +43,7 @@ def vocab_parallel_loss(
     Example:
         ``jax.grad(vocab_parallel_loss, argnums=(0, 1))(hidden, embedding,
         labels, mesh)`` gives the gradients of ``hidden`` and
-        ``embedding``, sharded like these.
+        ``embedding``, sharded and rounded like these.
 
     References:
         Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter
@@ -49,10 +53,11 @@ def vocab_parallel_loss(
     # --- solution ---
     specs = P("data"), P("model"), P("data")
 
-    @jax.jit
     @jax.shard_map(mesh=mesh, in_specs=specs, out_specs=P())
     def loss(hidden: Any, embedding: Any, labels: Any) -> Any:
-        logits = hidden @ embedding.T  # float32[tokens/data,words/model]
+        logits = jnp.matmul(  # float32[tokens/data,words/model]
+            hidden, embedding.T, preferred_element_type=jnp.float32
+        )
         # pmax has no derivative, and the maximum cancels out anyway.
         own = jax.lax.stop_gradient(logits.max(axis=1))
         maximum = jax.lax.pmax(own, "model")
@@ -65,7 +70,9 @@ def vocab_parallel_loss(
         logit = jax.lax.psum(mine.sum(axis=1), "model")
 
         counts = labels != -1
-        losses = jnp.where(counts, jnp.log(total) + maximum - logit, 0)
+        # Both may be thousands, so subtract them first.
+        below = maximum - logit
+        losses = jnp.where(counts, jnp.log(total) + below, 0)
         number = jax.lax.psum(counts.sum(), "data")
         return jax.lax.psum(losses.sum(), "data") / jnp.maximum(number, 1)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 @jax.jit(static_argnames="mesh")
 def vocab_parallel_loss(hidden, embedding, labels, mesh):
-    logits = hidden @ embedding.T
+    logits = (hidden @ embedding.T).astype(jnp.float32)
     at = labels[:, None]
     logit = jnp.take_along_axis(logits, at, axis=1)[:, 0]
     losses = jax.nn.logsumexp(logits, axis=1) - logit

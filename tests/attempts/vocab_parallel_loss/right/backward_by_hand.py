@@ -14,8 +14,12 @@ def one_hot(labels, words):
     return jax.nn.one_hot(labels - first, words)
 
 
+def product(hidden, embedding):
+    return (hidden @ embedding.T).astype(jnp.float32)
+
+
 def forward(hidden, embedding, labels):
-    logits = hidden @ embedding.T
+    logits = product(hidden, embedding)
     top = jax.lax.pmax(logits.max(axis=1), "model")
     numbers = (
         jnp.exp(logits - top[:, None]).sum(axis=1),
@@ -31,7 +35,7 @@ def forward(hidden, embedding, labels):
 
 
 def backward(hidden, embedding, labels, log, number, slope):
-    softmax = jnp.exp(hidden @ embedding.T - log[:, None])
+    softmax = jnp.exp(product(hidden, embedding) - log[:, None])
     each = jnp.where(labels != -1, slope / number, 0)
     change = (softmax - one_hot(labels, len(embedding))) * each[:, None]
     return (

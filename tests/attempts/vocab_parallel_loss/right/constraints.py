@@ -14,9 +14,8 @@ def vocab_parallel_loss(hidden, embedding, labels, mesh):
     def loss(hidden, embedding, labels):
         hidden, labels = place(hidden, "data"), place(labels, "data")
         embedding = place(embedding, "model")
-        logits = place(
-            jnp.einsum("td,wd->tw", hidden, embedding), "data", "model"
-        )
+        logits = jnp.einsum("td,wd->tw", hidden, embedding)
+        logits = place(logits.astype(jnp.float32), "data", "model")
         kept = (labels >= 0).astype(jnp.float32)
         one_hot = jax.nn.one_hot(labels, len(embedding))
         logs = jax.nn.log_softmax(logits)

@@ -16,7 +16,9 @@ def vocab_parallel_loss(hidden, embedding, labels, mesh):
     )
     def of_tokens(hidden, embedding, labels):
         words = len(embedding)
-        logits = hidden @ embedding.T
+        logits = jnp.matmul(
+            hidden, embedding.T, preferred_element_type=jnp.float32
+        )
         label = labels - jax.lax.axis_index("model") * words
         mine = (label >= 0) & (label < words)
         at = jnp.clip(label, 0, words - 1)[:, None]

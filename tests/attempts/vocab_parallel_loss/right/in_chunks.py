@@ -22,7 +22,7 @@ def vocab_parallel_loss(hidden, embedding, labels, mesh):
         @jax.checkpoint
         def chunk(total, rows):
             hidden, labels = rows
-            logits = hidden @ embedding.T
+            logits = (hidden @ embedding.T).astype(jnp.float32)
             top = jax.lax.stop_gradient(logits).max(axis=1)
             top = jax.lax.pmax(top, "model")
             at = labels[:, None] == first + jnp.arange(words)
