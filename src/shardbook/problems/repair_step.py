@@ -69,22 +69,26 @@ def normed(x: jax.Array) -> jax.Array:
 def loss_of(model: Any, tokens: jax.Array) -> jax.Array:
     """Return the mean cross-entropy of each next word."""
     logits = model(tokens[:, :-1])
-    labels = jax.nn.one_hot(tokens[:, 1:], WORDS)
-    at_label = jnp.sum(logits * labels, axis=-1)
+    is_label = jnp.arange(logits.shape[-1]) == tokens[:, 1:, None]
+    at_label = jnp.sum(jnp.where(is_label, logits, 0), axis=-1)
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - at_label)
 
 
-def laid_out(node: Any, mesh: Mesh) -> None:
-    """Shard the parameters of a model, or the moments of an optimizer."""
+def made(build: Callable[[], Any], mesh: Mesh) -> Any:
+    """Return what ``build`` makes, of which each device makes its shards.
 
-    def sharding(path: Any, leaf: jax.Array) -> NamedSharding:
+    Parameters are sharded by ``SPECS``, and moments like their parameters.
+    """
+
+    def sharding(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
         names = {str(getattr(key, "key", "")) for key in path}
         spec = next((SPECS[n] for n in SPECS if n in names), P())
         return NamedSharding(mesh, spec if leaf.ndim else P())
 
-    state = nnx.state(node)
-    shardings = jax.tree.map_with_path(sharding, state)
-    nnx.update(node, jax.device_put(state, shardings))
+    graphdef, shapes = nnx.split(nnx.eval_shape(build))
+    shardings = jax.tree.map_with_path(sharding, shapes)
+    init = jax.jit(lambda: nnx.state(build()), out_shardings=shardings)
+    return nnx.merge(graphdef, init())
 
 
 def repair_step(
@@ -102,9 +106,10 @@ def repair_step(
         A Transformer and its AdamW with clipping and a schedule, float32,
         both sharded by ``SPECS``, moments like their parameters; and two
         functions. ``place`` takes the host's int32 tokens,
-        ``(rows, LENGTH + 1)``, and returns them sharded as ``P("data")``.
-        ``step`` takes all three, updates the model and the optimizer, and
-        returns the loss before the update, a float32 scalar.
+        ``(rows, LENGTH + 1)``, and returns them sharded as ``P("data")``,
+        in a single process. ``step`` takes all three, updates the model
+        and the optimizer, and returns the loss before the update, a
+        float32 scalar.
 
     Raises:
         TypeError: From jax, in the step, if ``PARTS`` times the size of
@@ -122,15 +127,21 @@ def repair_step(
     rates = optax.warmup_cosine_decay_schedule(0.0, 0.01, 2, 100)
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rates))
 
-    model = Transformer(mesh, nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
-    laid_out(model, mesh)
-    laid_out(optimizer, mesh)
+    def build() -> tuple[Any, Any]:
+        model = Transformer(mesh, nnx.Rngs(0))
+        return model, nnx.Optimizer(model, tx, wrt=nnx.Param)
+
+    model, optimizer = made(build, mesh)
+    kept = [
+        nnx.StateSharding(jax.tree.map(lambda x: x.sharding, state))
+        for state in (nnx.state(model), nnx.state(optimizer))
+    ]
 
     def place(tokens: np.ndarray) -> jax.Array:
         return jax.device_put(tokens, rows)
 
-    @partial(nnx.jit, donate_argnums=(0, 1))
+    # nnx.jit applies the shardings of an argument to its update too.
+    @nnx.jit(in_shardings=(*kept, rows), donate_argnums=(0, 1))
     def step(model: Any, optimizer: Any, tokens: jax.Array) -> jax.Array:
         graphdef, params = nnx.split(model)
 

@@ -68,22 +68,26 @@ def normed(x: jax.Array) -> jax.Array:
 def loss_of(model: Any, tokens: jax.Array) -> jax.Array:
     """Return the mean cross-entropy of each next word."""
     logits = model(tokens[:, :-1])
-    labels = jax.nn.one_hot(tokens[:, 1:], WORDS)
-    at_label = jnp.sum(logits * labels, axis=-1)
+    is_label = jnp.arange(logits.shape[-1]) == tokens[:, 1:, None]
+    at_label = jnp.sum(jnp.where(is_label, logits, 0), axis=-1)
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - at_label)
 
 
-def laid_out(node: Any, mesh: Mesh) -> None:
-    """Shard the parameters of a model, or the moments of an optimizer."""
+def made(build: Callable[[], Any], mesh: Mesh) -> Any:
+    """Return what ``build`` makes, of which each device makes its shards.
 
-    def sharding(path: Any, leaf: jax.Array) -> NamedSharding:
+    Parameters are sharded by ``SPECS``, and moments like their parameters.
+    """
+
+    def sharding(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
         names = {str(getattr(key, "key", "")) for key in path}
         spec = next((SPECS[n] for n in SPECS if n in names), P())
         return NamedSharding(mesh, spec if leaf.ndim else P())
 
-    state = nnx.state(node)
-    shardings = jax.tree.map_with_path(sharding, state)
-    nnx.update(node, jax.device_put(state, shardings))
+    graphdef, shapes = nnx.split(nnx.eval_shape(build))
+    shardings = jax.tree.map_with_path(sharding, shapes)
+    init = jax.jit(lambda: nnx.state(build()), out_shardings=shardings)
+    return nnx.merge(graphdef, init())
 
 
 def repair_step(
@@ -101,9 +105,10 @@ def repair_step(
         A Transformer and its AdamW with clipping and a schedule, float32,
         both sharded by ``SPECS``, moments like their parameters; and two
         functions. ``place`` takes the host's int32 tokens,
-        ``(rows, LENGTH + 1)``, and returns them sharded as ``P("data")``.
-        ``step`` takes all three, updates the model and the optimizer, and
-        returns the loss before the update, a float32 scalar.
+        ``(rows, LENGTH + 1)``, and returns them sharded as ``P("data")``,
+        in a single process. ``step`` takes all three, updates the model
+        and the optimizer, and returns the loss before the update, a
+        float32 scalar.
 
     Raises:
         TypeError: From jax, in the step, if ``PARTS`` times the size of
@@ -119,8 +124,7 @@ def repair_step(
     rates = optax.warmup_cosine_decay_schedule(0.0, 0.01, 2, 100)
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rates))
 
-    model = Transformer(mesh, nnx.Rngs(0))
-    laid_out(model, mesh)
+    model = made(lambda: Transformer(mesh, nnx.Rngs(0)), mesh)
     optimizer = nnx.jit(
         lambda model: nnx.Optimizer(model, tx, wrt=nnx.Param)
     )(model)
