@@ -161,3 +161,15 @@ def test_rows_that_the_devices_do_not_divide() -> None:
 
     with pytest.raises(ValueError, match=r"^15 rows .* 2 devices"):
         accumulate_gradients(loss, mesh, 1)(params, batch)
+
+
+def test_sharded_parameters(mesh: Mesh) -> None:
+    """Those of FSDP are refused, because they would be gathered."""
+    if mesh.shape["data"] < 2:
+        pytest.skip("on one device, nothing is sharded")
+    params, batch = arguments(mesh)
+    params["bias"] = inputs.laid_out(params["bias"], P("data"), mesh)
+    function = accumulate_gradients(loss, mesh, 4)
+
+    with pytest.raises(ValueError, match="does not match the sharding"):
+        function(params, batch)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 
 def accumulate_gradients(
@@ -37,6 +37,9 @@ def accumulate_gradients(
         ValueError: In the function, if the devices along ``"data"`` times
             ``count`` don't divide the rows. The message names the three
             numbers: rows of the whole batch, these devices, ``count``.
+            And from jax, if parameters are sharded, as in FSDP. Inside
+            ``jax.jit``, which doesn't know the shardings, such parameters
+            are gathered without an error.
 
     Example:
         ``value, grads = accumulate_gradients(loss, mesh, 8)(params, x)``
@@ -78,4 +81,6 @@ def accumulate_gradients(
             )
         return mean(params, batch)
 
-    return jax.jit(function)
+    # Without this, sharded parameters would be gathered without an error.
+    whole = NamedSharding(mesh, P())
+    return jax.jit(function, in_shardings=(whole, None))
