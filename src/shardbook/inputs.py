@@ -1007,7 +1007,7 @@ def in_jit(function: Callable[..., Any]) -> Callable[..., Any]:
         @jax.jit
         def inside(traced: dict[int, jax.Array]) -> Any:
             mixed = [traced.get(i, leaf) for i, leaf in enumerate(leaves)]
-            return function(*tree.unflatten(mixed))
+            return function(*jax.tree.unflatten(tree, mixed))
 
         return inside(arrays)
 

@@ -39,7 +39,7 @@ from shardbook.tools.lowering import ANY_LINES
 
 _real_warn = warnings.warn
 _Config = type(jax.config)
-_real_update = _Config.update
+_real_update: Any = _Config.update
 # How many milliseconds a call may take, however long the solution's takes.
 SLOW = 100
 
