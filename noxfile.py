@@ -16,8 +16,11 @@ nox.options.sessions = ["docs", "tests", "lint"]
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUILD = Path("docs", "_build")
 # As many files at a time as there are cores; of the attempts, those at one
-# problem.
-PYTEST = ("python", "-m", "pytest", "-n", "auto", "--dist", "loadscope")
+# problem. In the end it names the tests that took longest.
+PYTEST = (
+    *("python", "-m", "pytest", "-n", "auto", "--dist", "loadscope"),
+    *("--durations", "12", "--durations-min", "15"),
+)
 # Where a number of devices may make a difference, beside the usual eight.
 FEWER_DEVICES = (
     ("1", "tests/problems"),
