@@ -1,5 +1,6 @@
 """Batches that one, two or four processes feed, on three meshes each."""
 
+import time
 from typing import Any
 
 import jax
@@ -54,7 +55,39 @@ def feed() -> dict[str, Any]:
         "rank": refused(usual[..., None] if last else usual, mesh),
         "dtype": refused(np.int32(usual) if last else usual, mesh),
         "odd": refused(usual[:7], mesh),
+        "ready": ready(usual, mesh),
     }
+
+
+def ready(rows: np.ndarray, mesh: jax.sharding.Mesh) -> list[bool]:
+    """Tell whether a step has ended, without and with a check of rows."""
+    sharding = NamedSharding(mesh, P("data"))
+    batch = jax.make_array_from_process_local_data(sharding, rows)
+    step = jax.jit(
+        jax.shard_map(
+            total,
+            mesh=mesh,
+            in_specs=P("data"),
+            out_specs=P(),
+            check_vma=False,
+        )
+    )
+    loss = step(batch)
+    jax.make_array_from_process_local_data(sharding, rows)
+    without = loss.is_ready()
+    feed_batch(rows, mesh)
+    return [without, loss.is_ready()]
+
+
+def total(x: jax.Array) -> jax.Array:
+    """Add up over all devices, which takes two seconds."""
+    return jax.lax.psum(jax.pure_callback(slow, x, x), "data")
+
+
+def slow(x: np.ndarray) -> np.ndarray:
+    """Return after two seconds."""
+    time.sleep(2)
+    return x
 
 
 def ours(device: jax.Device) -> bool:
@@ -96,3 +129,10 @@ def test_rows_that_do_not_divide(seen: list[dict[str, Any]]) -> None:
     """JAX refuses a global batch that "data" does not divide."""
     for each in seen:
         assert f"dimension size is {7 * len(seen)} " in each["odd"]
+
+
+def test_the_check_waits_for_the_step(seen: list[dict[str, Any]]) -> None:
+    """Making an array doesn't wait, but reading a check's result does."""
+    if len(seen) == 1:
+        pytest.skip("one process has nothing to compare")
+    assert [each["ready"] for each in seen] == [[False, True]] * len(seen)
