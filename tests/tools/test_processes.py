@@ -94,7 +94,7 @@ def here(function: Callable[..., Any]) -> str:
         ("returns_a_lock", "raised:\nTypeError: .* can't be sent back"),
         (
             "aborts_at_exit",
-            "process 0 of 2 had come to the end .* then ended with SIGABRT",
+            "process 0 of 2 came to the end .* then ended with SIGABRT",
         ),
     ],
 )

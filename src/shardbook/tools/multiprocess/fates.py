@@ -208,7 +208,7 @@ def told(fate: Fate, *, short: bool = False) -> str:
         case Died():
             if fate.late:
                 return (
-                    "had come to the end of its code, but then ended with "
+                    "came to the end of the code, but then ended with "
                     f"{_ending(fate.code)}"
                 )
             then = "then " * short
