@@ -316,7 +316,7 @@ class Program:
             >>> before = program(jax.numpy.mean, x.update(sharding=rows))
             >>> whole = NamedSharding(mesh, P())
             >>> after = program(jax.numpy.mean, x.update(sharding=whole))
-            >>> print((after - before).changes[0])
+            >>> print((after - before).changes[1])
             grown: [0]: P('data') -> P(), 256 -> 2,048 bytes (+700%) on a device
         """  # noqa: E501
         if not isinstance(other, Program):
