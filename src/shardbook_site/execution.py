@@ -34,6 +34,7 @@ PATIENCE = {
     "iopub_timeout": 60,
     "raise_on_iopub_timeout": True,
 }
+IMPORTS_JAX = re.compile(r"^(?:import|from) .*\bjax\b", re.MULTILINE)
 # What the cell that sets up the devices prints.
 STAMP = re.compile(r"^jax (\S+), flax (\S+), (\d+) devices$", re.MULTILINE)
 
@@ -86,7 +87,7 @@ def is_prepared(notebook: NotebookNode) -> bool:
     must not need compilers that jax finds then.
     """
     code = "\n".join(cell.source for cell in noted.code_cells(notebook))
-    before, _, _ = code.partition("import jax")
+    before = IMPORTS_JAX.split(code)[0]
     return "environ" not in before and "runs_with" not in notebook.metadata
 
 

@@ -157,12 +157,12 @@ def hanging(
         "time.sleep(100)"
     )
     out = checkout.parent / "out" / "html"
-    build = start_docs(checkout, "--out", str(out))
-    while not note.exists() or not note.read_text():
-        assert build.poll() is None, build.communicate()
-        time.sleep(0.1)
-    yield build, psutil.Process(int(note.read_text()))
-    build.kill()
+    with start_docs(checkout, "--out", str(out)) as build:
+        while not note.exists() or not note.read_text():
+            assert build.poll() is None, build.communicate()
+            time.sleep(0.1)
+        yield build, psutil.Process(int(note.read_text()))
+        build.kill()
 
 
 def test_an_interrupt(
