@@ -144,6 +144,16 @@ def test_all_wait(name: str, expected: str) -> None:
 
 
 @pytest.mark.newest
+def test_code_runs_once(tmp_path: Path) -> None:
+    """Another port is tried for ours alone, and not for the reader's."""
+    path = tmp_path / "runs"
+    with pytest.raises(RuntimeError, match="Address already in use"):
+        shardbook.processes(accidents.address_in_use, path, devices=2)
+
+    assert path.read_text() == "once\n"
+
+
+@pytest.mark.newest
 def test_a_limit_for_those_that_never_rest() -> None:
     """A thread that polls looks like work, so ``timeout`` ends it."""
     expected = (

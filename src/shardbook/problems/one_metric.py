@@ -25,8 +25,8 @@ def one_metric(values: jax.Array, mesh: Mesh) -> float:
 
     Example:
         With the losses ``float32[64@data]`` of 64 rows on eight devices,
-        a device adds up eight of them, and the all-reduce sends 4 bytes
-        for each step of its ring.
+        a device adds up eight of them, and sends 7 bytes in the
+        all-reduce.
 
     References:
         JAX, *Multi-process programming*,

@@ -20,8 +20,8 @@ def vocab_parallel_loss(
     backward pass all-reduces the gradient of ``hidden`` over ``"model"``
     and the gradient of ``embedding`` over ``"data"``.
 
-    Call it inside your jitted step: outside ``jax.jit``, jax compiles and
-    runs each operation separately.
+    Call it inside your jitted step: outside ``jax.jit``, every call
+    compiles each operation again.
 
     Args:
         hidden: What the last layer gives, float32 or bfloat16
@@ -41,9 +41,9 @@ def vocab_parallel_loss(
             ``tokens``.
 
     Example:
-        ``jax.grad(vocab_parallel_loss, argnums=(0, 1))(hidden, embedding,
-        labels, mesh)`` gives the gradients of ``hidden`` and
-        ``embedding``, sharded and rounded like these.
+        In a jitted step, ``jax.grad(vocab_parallel_loss, argnums=(0, 1))(
+        hidden, embedding, labels, mesh)`` gives the gradients of
+        ``hidden`` and ``embedding``, sharded and rounded like these.
 
     References:
         Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter

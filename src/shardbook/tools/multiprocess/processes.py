@@ -89,7 +89,8 @@ def processes(
             ``jax.Array`` arrives as a NumPy array. For a script, the
             strings that follow its path in ``sys.argv``.
         processes: How many processes, 1 or more.
-        devices: How many CPU devices each process has, 1 or more.
+        devices: How many CPU devices each process has, 1 or more. If your
+            code sets ``jax_num_cpu_devices``, that counts instead.
         seconds: How many seconds of wall-clock time may pass in which the
             processes hardly use the CPU. After that, they are taken to
             wait for one another. A thread that polls uses the CPU, so set
@@ -100,7 +101,8 @@ def processes(
     Returns:
         What the function returned in each process, in order; ``None`` for
         scripts, and where a process called ``sys.exit()``, which ends its
-        code. A ``jax.Array`` comes back as a NumPy array.
+        code. A ``jax.Array`` comes back as a NumPy array, if the process
+        holds all of it.
 
     Raises:
         RuntimeError: If a process didn't come to the end of your code, or
@@ -136,7 +138,9 @@ def processes(
     for _ in range(PORTS):
         fates, why = _run(work, processes, devices, seconds, timeout)
         if not any(
-            isinstance(each, Raised) and TAKEN in each.words
+            isinstance(each, Raised)
+            and TAKEN in each.words
+            and not each.lines
             for each in fates.values()
         ):
             break
