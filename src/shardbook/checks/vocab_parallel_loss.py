@@ -19,9 +19,12 @@ from shardbook.tools.program import Program, program
 A_TOKEN, SCALARS = 128, 64
 
 
-def given(case: Case) -> list[Any]:
-    """Make the arguments of the attempt in a call."""
-    _, (found, _) = arguments(case.call, vocab_parallel_loss=None)
+@once
+def given(attempt: Attempt, case: Case) -> list[Any]:
+    """Make the arguments of an attempt in a call."""
+    _, (found, _) = arguments(
+        case.call, vocab_parallel_loss=attempt.function
+    )
     return found
 
 
@@ -50,7 +53,7 @@ def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
 @once
 def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
     """Give loss and gradients for other arguments of the same shapes."""
-    hidden, embedding, labels, mesh = given(case)
+    hidden, embedding, labels, mesh = given(attempt, case)
     attempt.name_call(case.call, case.given)
     found = {}
     for name, some, those in (
@@ -76,7 +79,7 @@ def under_jit(name: str) -> Callable[[Seen], Any]:
 @once
 def compiled(attempt: Attempt, case: Case) -> list[Program]:
     """Compile the loss of a case, and its gradients."""
-    *arrays, mesh = given(case)
+    *arrays, mesh = given(attempt, case)
     attempt.name_call(case.call, case.given)
     with attempt.running():
         # What a call has compiled is not compiled again.
@@ -104,7 +107,7 @@ def near(got: Any, expected: Any) -> bool:
 
 def parts(seen: Seen) -> tuple[int, int, int]:
     """Give a device's tokens, and its bytes of hidden and embedding."""
-    hidden, embedding, labels, mesh = given(seen.case)
+    hidden, embedding, labels, mesh = given(seen.attempt, seen.case)
     data, model = mesh.shape["data"], mesh.shape["model"]
     return (
         labels.size // data,
@@ -131,7 +134,8 @@ def within(
 def sent_over_model(seen: Seen) -> str:
     """Describe what is sent, but over "data" alone."""
     tokens, hidden, _ = parts(seen)
-    few, n = A_TOKEN * tokens, given(seen.case)[3].shape["model"]
+    *_, mesh = given(seen.attempt, seen.case)
+    few, n = A_TOKEN * tokens, mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
     return within(
@@ -142,7 +146,8 @@ def sent_over_model(seen: Seen) -> str:
 def sent_over_data(seen: Seen) -> str:
     """Describe what is sent over "data"."""
     _, _, embedding = parts(seen)
-    n = given(seen.case)[3].shape["data"]
+    *_, mesh = given(seen.attempt, seen.case)
+    n = mesh.shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
     return within(seen, lambda each: each.sent("data"), *limits)
 
@@ -150,7 +155,8 @@ def sent_over_data(seen: Seen) -> str:
 def temporaries(seen: Seen) -> str:
     """Describe the intermediates: four blocks of logits and the shards."""
     tokens, hidden, embedding = parts(seen)
-    block = tokens * embedding // given(seen.case)[1].shape[1]
+    features = given(seen.attempt, seen.case)[1].shape[1]
+    block = tokens * embedding // features
     limit = 4 * block + 2 * (hidden + embedding)
     return within(seen, lambda each: each.memory.temporaries, limit, limit)
 
