@@ -39,7 +39,9 @@ def fsdp_adamw(
         counters ``P()``. ``step(model, optimizer, batch)`` updates both,
         donates their old arrays, and returns the loss before the update, a
         float32 scalar. ``batch`` is a tree of arrays, sharded as
-        ``P("data")``. All steps are one program.
+        ``P("data")``. All steps are one program, but a model of another
+        call of ``fsdp_adamw`` has another ``constrain``, so ``step``
+        compiles again for it.
 
     Raises:
         ValueError: If no rule matches an array of the model.
