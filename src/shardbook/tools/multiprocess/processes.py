@@ -86,7 +86,9 @@ def processes(
             of a script.
         *arguments: What the function is called with, in each process. It
             is pickled, so each process has its own copy, and a
-            ``jax.Array`` arrives as a NumPy array. For a script, the
+            ``jax.Array`` arrives as a NumPy array. A random key can't be
+            pickled: pass ``jax.random.key_data(key)``, and call
+            ``jax.random.wrap_key_data`` in the function. For a script, the
             strings that follow its path in ``sys.argv``.
         processes: How many processes, 1 or more.
         devices: How many CPU devices each process has, 1 or more. If your
