@@ -260,7 +260,7 @@ def elsewhere(session: nox.Session) -> None:
     page = ("tests/site/one_page.py", "guides/another_machine")
     session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
     session.run("python", "-m", "shardbook_site.note_chips")
-    tools = ("absent", "devices_of", "peak")
+    tools = ("devices", "machine", "peak")
     tests = [f"tests/tools/test_{name}.py" for name in tools]
     # With all of XLA's passes: chips have others than CPUs.
     passes = {"XLA_FLAGS": ""}

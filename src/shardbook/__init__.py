@@ -17,39 +17,42 @@ if sys.version_info < (3, 11):  # noqa: UP036
 if TYPE_CHECKING:
     from shardbook.grading.verdict import Verdict as Verdict
     from shardbook.reader.check import check as check
-    from shardbook.tools.absent import (
-        Machine as Machine,
-        machine as machine,
-    )
-    from shardbook.tools.arguments import Argument as Argument
-    from shardbook.tools.budgets import BudgetExceeded as BudgetExceeded
-    from shardbook.tools.communication import Collective as Collective
-    from shardbook.tools.difference import (
+    from shardbook.tools.arrays.leaf import LeafLayout as LeafLayout
+    from shardbook.tools.compare.difference import (
         Change as Change,
         Difference as Difference,
         LayoutMismatch as LayoutMismatch,
         ProgramMismatch as ProgramMismatch,
     )
-    from shardbook.tools.draw import draw as draw
-    from shardbook.tools.figure import Drawing as Drawing
-    from shardbook.tools.findings import Finding as Finding
-    from shardbook.tools.flops import Flops as Flops
-    from shardbook.tools.layout import (
+    from shardbook.tools.draw.draw import draw as draw
+    from shardbook.tools.draw.figure import Drawing as Drawing
+    from shardbook.tools.layout.findings import Finding as Finding
+    from shardbook.tools.layout.layout import (
         TreeLayout as TreeLayout,
         layout as layout,
     )
-    from shardbook.tools.leaf import LeafLayout as LeafLayout
-    from shardbook.tools.machines import devices_of as devices_of
-    from shardbook.tools.memory import Memory as Memory
-    from shardbook.tools.multiprocess.processes import (
-        processes as processes,
+    from shardbook.tools.machines.devices import devices_of as devices_of
+    from shardbook.tools.machines.machine import (
+        Machine as Machine,
+        machine as machine,
     )
-    from shardbook.tools.peak import Peak as Peak, PeakArray as PeakArray
-    from shardbook.tools.program import (
-        Program as Program,
+    from shardbook.tools.peak.peak import (
+        Peak as Peak,
+        PeakArray as PeakArray,
+    )
+    from shardbook.tools.processes.processes import processes as processes
+    from shardbook.tools.program.arguments import Argument as Argument
+    from shardbook.tools.program.budgets import (
+        BudgetExceeded as BudgetExceeded,
+    )
+    from shardbook.tools.program.collective import Collective as Collective
+    from shardbook.tools.program.flops import Flops as Flops
+    from shardbook.tools.program.memory import Memory as Memory
+    from shardbook.tools.program.program import (
         collectives as collectives,
         program as program,
     )
+    from shardbook.tools.program.report import Program as Program
     from shardbook.tools.raises import raises as raises
 
     __version__: str
@@ -57,32 +60,32 @@ if TYPE_CHECKING:
 # Where each public name is. They are imported when they are first used:
 # the command line answers before it would have imported jax.
 _HOMES = {
-    "Argument": "tools.arguments",
-    "BudgetExceeded": "tools.budgets",
-    "Change": "tools.difference",
-    "Collective": "tools.communication",
-    "Difference": "tools.difference",
-    "Drawing": "tools.figure",
-    "Finding": "tools.findings",
-    "Flops": "tools.flops",
-    "LayoutMismatch": "tools.difference",
-    "LeafLayout": "tools.leaf",
-    "Machine": "tools.absent",
-    "Memory": "tools.memory",
-    "Peak": "tools.peak",
-    "PeakArray": "tools.peak",
-    "Program": "tools.program",
-    "ProgramMismatch": "tools.difference",
-    "TreeLayout": "tools.layout",
+    "Argument": "tools.program.arguments",
+    "BudgetExceeded": "tools.program.budgets",
+    "Change": "tools.compare.difference",
+    "Collective": "tools.program.collective",
+    "Difference": "tools.compare.difference",
+    "Drawing": "tools.draw.figure",
+    "Finding": "tools.layout.findings",
+    "Flops": "tools.program.flops",
+    "LayoutMismatch": "tools.compare.difference",
+    "LeafLayout": "tools.arrays.leaf",
+    "Machine": "tools.machines.machine",
+    "Memory": "tools.program.memory",
+    "Peak": "tools.peak.peak",
+    "PeakArray": "tools.peak.peak",
+    "Program": "tools.program.report",
+    "ProgramMismatch": "tools.compare.difference",
+    "TreeLayout": "tools.layout.layout",
     "Verdict": "grading.verdict",
     "check": "reader.check",
-    "collectives": "tools.program",
-    "devices_of": "tools.machines",
-    "draw": "tools.draw",
-    "layout": "tools.layout",
-    "machine": "tools.absent",
-    "processes": "tools.multiprocess.processes",
-    "program": "tools.program",
+    "collectives": "tools.program.program",
+    "devices_of": "tools.machines.devices",
+    "draw": "tools.draw.draw",
+    "layout": "tools.layout.layout",
+    "machine": "tools.machines.machine",
+    "processes": "tools.processes.processes",
+    "program": "tools.program.program",
     "raises": "tools.raises",
 }
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import pytest
 
 if TYPE_CHECKING:
-    from shardbook.tools.layout import TreeLayout
-    from shardbook.tools.program import Program
+    from shardbook.tools.layout.layout import TreeLayout
+    from shardbook.tools.program.report import Program
 
 FOLDER = "__shardbook__"
 # What a file's name may have, and how long it may be without its number.
@@ -95,9 +95,10 @@ class Golden:
             The program, or the layout.
         """
         __tracebackhide__ = True
-        from shardbook.tools.difference import require_part
-        from shardbook.tools.layout import TreeLayout
-        from shardbook.tools.program import Program, program
+        from shardbook.tools.compare.difference import require_part
+        from shardbook.tools.layout.layout import TreeLayout
+        from shardbook.tools.program.program import program
+        from shardbook.tools.program.report import Program
 
         require_part(tolerance)
         path = self._path(name)
@@ -166,7 +167,7 @@ class Golden:
 
     def _compare(self, path: Path, new: Path, tolerance: float) -> None:
         __tracebackhide__ = True
-        from shardbook.tools.compared_files import difference_of_files
+        from shardbook.tools.compare.diff import difference_of_files
 
         again = f"write the file again and commit it: {self._command()}"
         try:

@@ -15,7 +15,8 @@ from shardbook import draw
 from shardbook.book import about
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
-from shardbook.tools.communication import communication
+from shardbook.tools.hlo.text import Module
+from shardbook.tools.program.communication import communication
 from shardbook_site import chips
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
@@ -75,7 +76,7 @@ def picture(text: str) -> str:
                 kind=kind,
                 shape=f"{rows // part},{columns}",
             )
-            (each,) = communication(text, mesh)
+            (each,) = communication(Module.of(text), mesh)
             figures.append(draw(each)._repr_html_())
         return _framed("".join(figures))
     arrays = {

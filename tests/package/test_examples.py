@@ -11,15 +11,18 @@ from pathlib import Path
 import jax
 import pytest
 
-from shardbook.tools import draw, layout, program, raises
-from shardbook.tools.multiprocess import processes
+from shardbook.tools import raises
+from shardbook.tools.draw import draw
+from shardbook.tools.layout import layout
+from shardbook.tools.processes import processes
+from shardbook.tools.program import program, report
 from shardbook_site.cells import CELL
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "module", [draw, layout, processes, program, raises]
+    "module", [draw, layout, processes, program, raises, report]
 )
 def test_the_examples_print_what_they_show(module: object) -> None:
     """Each example of a module runs and prints what its docstring shows."""

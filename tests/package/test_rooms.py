@@ -10,32 +10,51 @@ from pathlib import Path
 import shardbook
 
 SRC = Path(__file__).parents[2] / "src"
+# The rooms of the tools: each instrument, and what they are made of.
+TOOLS = {
+    "shardbook.tools": set[str](),
+    **{
+        f"shardbook.tools.{room}": {
+            "shardbook.tools",
+            *(f"shardbook.tools.{each}" for each in below.split()),
+        }
+        for room, below in {
+            "arrays": "",
+            "hlo": "",
+            "processes": "",
+            "compare": "arrays",
+            "machines": "arrays",
+            "layout": "compare arrays",
+            "peak": "hlo arrays",
+            "program": "peak hlo compare machines arrays",
+            "draw": "program layout arrays",
+        }.items()
+    },
+}
 # Each room with the rooms that it may import. None of them imports upward.
 ROOMS: dict[str, set[str]] = {
-    "shardbook.tools": set(),
-    "shardbook.tools.multiprocess": {"shardbook.tools"},
+    **TOOLS,
     "shardbook.problems": set(),
     "shardbook.inputs": set(),
     "shardbook.book": {"shardbook.problems"},
-    "shardbook.grading.jobs": {"shardbook.problems"},
+    "shardbook.grading.jobs": set(),
     "shardbook.grading": {
-        "shardbook.tools",
-        "shardbook.tools.multiprocess",
+        *TOOLS,
         "shardbook.problems",
         "shardbook.inputs",
         "shardbook.book",
         "shardbook.grading.jobs",
     },
     "shardbook.checks": {
-        "shardbook.tools",
+        *TOOLS,
         "shardbook.problems",
         "shardbook.inputs",
         "shardbook.grading",
     },
     # pytest loads it, and it is for anyone's tests.
-    "shardbook.pytest_plugin": {"shardbook.tools"},
+    "shardbook.pytest_plugin": {*TOOLS},
     "shardbook.reader": {
-        "shardbook.tools",
+        *TOOLS,
         "shardbook.problems",
         "shardbook.book",
         "shardbook.grading",
@@ -46,8 +65,14 @@ ROOMS: dict[str, set[str]] = {
 # modules may need each other.
 PRINTERS = {
     "shardbook.grading.show": "shardbook.grading.verdict",
-    "shardbook.tools.layout_table": "shardbook.tools.layout",
-    "shardbook.tools.record": "shardbook.tools.program",
+    "shardbook.tools.layout.table": "shardbook.tools.layout.layout",
+    **dict.fromkeys(
+        (
+            f"shardbook.tools.program.{each}"
+            for each in ("budgets", "record", "table")
+        ),
+        "shardbook.tools.program.report",
+    ),
 }
 # What neither a tool nor anything that it imports may need.
 BLOCKED = ("cloudpickle", "flax", "psutil", "rich", "typer", "watchfiles")

@@ -21,7 +21,7 @@ from shardbook import book, program
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 from shardbook.reader.cli import app
-from shardbook.tools.saved import save
+from shardbook.tools.compare.files import save
 
 Result = subprocess.CompletedProcess[str]
 Run = Callable[..., Result]

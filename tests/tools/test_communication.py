@@ -11,7 +11,9 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
-from shardbook.tools.communication import Collective, communication
+from shardbook.tools.hlo.text import Module
+from shardbook.tools.program.collective import Collective
+from shardbook.tools.program.communication import communication
 
 GRID = MESHES[1]
 LOOPS = 5
@@ -77,7 +79,7 @@ def total(step: Callable[..., Any], axes: tuple[str, ...]) -> Any:
 def found(function: Any, *arguments: Any) -> list[Collective]:
     """Compile a call, and read what it communicates."""
     text = jax.jit(function).lower(*arguments).compile().as_text()
-    return list(communication(text, dict(GRID.shape)))
+    return list(communication(Module.of(text), dict(GRID.shape)))
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -224,6 +226,16 @@ ENTRY %main (x: f32[16]) -> f32[16] {
 """
 
 
+def test_an_unknown_kind_of_collective_is_an_error() -> None:
+    """A report without its bytes would be wrong."""
+    text = PROGRAM.replace(
+        "INSTRUCTION", "all-shuffle-start(%p), replica_groups={{0,1}}"
+    ).replace("OUTER", "call(%x), to_apply=%inner")
+
+    with pytest.raises(NotImplementedError, match="'all-shuffle-start'"):
+        communication(Module.of(text))
+
+
 @pytest.mark.parametrize("groups", NOTATIONS)
 @pytest.mark.parametrize(
     "outer", ["fusion(%x), calls=%inner", "async-start(%x), calls=%inner"]
@@ -233,7 +245,7 @@ def test_each_notation_of_groups(groups: str, outer: str) -> None:
     instruction = f"all-reduce-start(%p), {groups}, to_apply=%add"
     text = PROGRAM.replace("INSTRUCTION", instruction)
     (seen,) = communication(
-        text.replace("OUTER", outer), {"data": 2, "model": 4}
+        Module.of(text.replace("OUTER", outer)), {"data": 2, "model": 4}
     )
 
     assert (seen.kind, seen.axes) == ("all-reduce", NOTATIONS[groups])
@@ -256,7 +268,7 @@ def test_a_part_of_an_axis(groups: str, axes: tuple[str, ...]) -> None:
     instruction = f"all-reduce(%p), replica_groups={groups}"
     text = PROGRAM.replace("INSTRUCTION", instruction)
     (seen,) = communication(
-        text.replace("OUTER", "call(%x), to_apply=%inner"),
+        Module.of(text.replace("OUTER", "call(%x), to_apply=%inner")),
         {"data": 2, "model": 4},
     )
 
@@ -295,7 +307,7 @@ def test_the_axes_of_several_meshes(
     """The mesh is the one whose axes have just the devices of a group."""
     text = PROGRAM.replace("INSTRUCTION", f"all-reduce(%p), {groups}")
     (seen,) = communication(
-        text.replace("OUTER", "call(%x), to_apply=%inner"),
+        Module.of(text.replace("OUTER", "call(%x), to_apply=%inner")),
         {"data": 2, "model": 4},
         {"p": 4, "q": 2},
         {"z": 8},
@@ -315,7 +327,7 @@ ENTRY %main (x: bf16[64,128], sizes: s32[8]) -> bf16[512,128] {
   ROOT %z = bf16[512,128]{1,0} ragged-all-to-all(%x, %y, %s, %s, %s, %s)
 }
 """
-    (seen,) = communication(text, {"expert": 8})
+    (seen,) = communication(Module.of(text), {"expert": 8})
 
     assert seen.arrays == ("bf16[64,128]",)
     assert seen.bytes == seen.sent == 64 * 128 * 2
@@ -375,7 +387,7 @@ def test_a_fused_reduce_scatter() -> None:
         .replace("OUTER", "fusion(%x), calls=%inner")
         .replace("%inner", "%all-reduce-scatter.1")
     )
-    (seen,) = communication(text)
+    (seen,) = communication(Module.of(text))
 
     assert (seen.kind, seen.bytes, seen.sent) == ("reduce-scatter", 64, 56)
 
@@ -397,7 +409,7 @@ def test_one_over_several_fusions() -> None:
         for number in range(4)
     ]
     entry = f"ENTRY %main (x: f32[16]) -> f32[128] {{\n{''.join(lines)}}}\n"
-    seen = communication("\n".join([*bodies, entry]))
+    seen = communication(Module.of("\n".join([*bodies, entry])))
 
     assert [each.sent for each in seen] == [7 * 64] * 2
 
@@ -444,7 +456,7 @@ def test_turns_that_no_one_noted(
         .replace("END", str(end))
         .replace("STEP", str(step))
     )
-    (seen,) = communication(text)
+    (seen,) = communication(Module.of(text))
 
     assert (seen.times, seen.counted) == (turns, True)
 
@@ -464,7 +476,7 @@ def test_turns_that_are_not_known(unknown: tuple[str, str]) -> None:
     """Another loop counts once, and is marked."""
     text = LOOP.replace(*unknown).replace("FIRST", "constant(0)")
     text = text.replace("END", "8").replace("STEP", "1")
-    (seen,) = communication(text)
+    (seen,) = communication(Module.of(text))
 
     assert (seen.times, seen.counted) == (1, False)
 
@@ -484,6 +496,8 @@ def test_groups_of_one_are_left_out(alone: str) -> None:
     text = PROGRAM.replace("INSTRUCTION", alone)
 
     assert (
-        communication(text.replace("OUTER", "call(%x), to_apply=%inner"))
+        communication(
+            Module.of(text.replace("OUTER", "call(%x), to_apply=%inner"))
+        )
         == ()
     )

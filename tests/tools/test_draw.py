@@ -19,7 +19,7 @@ from jax.sharding import (
 from strategies import MESHES, placed
 
 from shardbook import draw
-from shardbook.tools.figure import COLORS
+from shardbook.tools.draw.figure import COLORS
 
 pytestmark = pytest.mark.newest
 

@@ -11,7 +11,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
 from shardbook import Program, program
-from shardbook.tools.communication import communication
+from shardbook.tools.hlo.text import Module
+from shardbook.tools.program.communication import communication
 
 GRID = MESHES[1]
 LINE = jax.make_mesh((8,), ("data",), (AxisType.Auto,))
@@ -281,7 +282,9 @@ def test_a_combined_gather_after_a_token(
     paths: tuple[str, ...], names: tuple[str, ...]
 ) -> None:
     """A token of ordered effects comes before the arguments."""
-    gather, reduce = communication(TOKEN, {"data": 8}, arguments=paths)
+    gather, reduce = communication(
+        Module.of(TOKEN), {"data": 8}, arguments=paths
+    )
 
     assert gather.arguments == names
     assert reduce.arguments == names[1:]

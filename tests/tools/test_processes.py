@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 import shardbook
-from shardbook.tools.multiprocess import group as module
+from shardbook.tools.processes import group as module
 
 # Seconds without use of the CPU: a machine has to be really busy to leave a
 # process none for so long.

@@ -17,6 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
 from shardbook import BudgetExceeded, Memory, Program, collectives, program
+from shardbook.tools.hlo.text import Module
 
 EIGHT, GRID = MESHES[:2]
 AUTO = AxisType.Auto
@@ -787,3 +788,17 @@ def test_what_is_lowered_or_compiled_already() -> None:
             assert program(given).transfers is None
     with pytest.raises(TypeError, match="takes a function, but got 3"):
         program(3)  # type: ignore[arg-type]
+
+
+def test_a_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak and the FLOPs are found in what was read for the rest."""
+    read = Module.of
+    texts: list[str] = []
+    monkeypatch.setattr(
+        Module, "of", lambda text: texts.append(text) or read(text)
+    )
+    seen = program(jnp.matmul, jnp.ones((8, 8)), jnp.ones((8, 8)))
+
+    assert seen.peak.arrays
+    assert seen.flops.total == 2 * 8**3
+    assert texts == [seen.text]

@@ -24,17 +24,17 @@ from training_step import (
 )
 
 from shardbook import Program, ProgramMismatch, layout, program
-from shardbook.tools.compared_files import difference_of_files
-from shardbook.tools.difference import (
+from shardbook.tools.compare.diff import difference_of_files
+from shardbook.tools.compare.difference import (
     SHOWN,
     Change,
     Difference,
     changes_of_arrays,
     sized,
 )
-from shardbook.tools.program_difference import compare
-from shardbook.tools.record import record_of
-from shardbook.tools.saved import FORMAT, read, save
+from shardbook.tools.compare.files import FORMAT, read, save
+from shardbook.tools.compare.programs import compare
+from shardbook.tools.program.record import record_of
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from shardbook.grading.measures.placement import shards_by_path
 from shardbook.grading.measures.programs import counted, is_spread
 from shardbook.grading.measures.results import types_by_path
 from shardbook.inputs import train
-from shardbook.tools.program import Program
+from shardbook.tools.program.report import Program
 
 DECAYS = (0.9, 0.9, 0.9, 0.25)
 GIVEN = (

@@ -27,7 +27,7 @@ from shardbook.grading.differences import trained_apart, type_of
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.grading.measures.results import types_by_path
 from shardbook.grading.spies import replaced
-from shardbook.tools.program import Program
+from shardbook.tools.program.report import Program
 
 
 @contextmanager

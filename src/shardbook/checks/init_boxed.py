@@ -8,7 +8,7 @@ from flax import linen as nn
 from shardbook.grading import measures, same
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 from shardbook.grading.differences import type_of
-from shardbook.tools.paths import dotted
+from shardbook.tools.arrays.paths import dotted
 
 
 def cases(

@@ -6,7 +6,7 @@ import jax
 
 from shardbook.grading import measures, same
 from shardbook.grading.cases import on_meshes
-from shardbook.tools.layout import layout
+from shardbook.tools.layout.layout import layout
 
 BATCH = "[numpy_batch(16, 4), numpy_batch(32, 2, 3, seed=1)]"
 CASES = on_meshes(f"place_batch({BATCH}, {{mesh}})")

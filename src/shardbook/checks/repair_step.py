@@ -24,7 +24,7 @@ from shardbook.grading.measures.placement import (
 )
 from shardbook.grading.measures.programs import counted
 from shardbook.inputs import counting
-from shardbook.tools.program import Program
+from shardbook.tools.program.report import Program
 
 CALLS = 4
 ROOM = 1.05

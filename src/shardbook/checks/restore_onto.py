@@ -10,7 +10,7 @@ import orbax.checkpoint as ocp
 from shardbook.grading import measures, same, spies
 from shardbook.grading.cases import Seen, compiled
 from shardbook.grading.differences import leaves, type_of
-from shardbook.tools.layout import layout
+from shardbook.tools.layout.layout import layout
 
 COUNT = jax.device_count()
 MESHES = ((COUNT, 1), (COUNT // 2, 2), (COUNT // 2, 1))

@@ -10,8 +10,9 @@ from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, of_made, on_meshes, once
 from shardbook.grading.measures.placement import shards_by_path
-from shardbook.tools.communication import Collective
-from shardbook.tools.program import Program, program
+from shardbook.tools.program.collective import Collective
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
 
 GIVEN = (
     "where jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(stacked, x) "

@@ -12,7 +12,8 @@ from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, Seen, on_meshes, once
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
-from shardbook.tools.program import Program, program
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
 
 # Bytes that a device may send: in the loss and in the backward pass, for
 # each of its tokens over "model", and for all of them over "data".

@@ -20,8 +20,9 @@ from shardbook.grading._jax_internals import (
     runs,
 )
 from shardbook.grading.attempt import Attempt, Wrong, arguments
-from shardbook.tools.leaves import named_leaves
-from shardbook.tools.program import Program, program
+from shardbook.tools.arrays.leaves import named_leaves
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
 
 T = TypeVar("T")
 

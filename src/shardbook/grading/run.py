@@ -35,7 +35,7 @@ from shardbook.grading.jobs.progress import tell
 from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
 from shardbook.grading.spies import replaced
-from shardbook.tools.lowering import ANY_LINES
+from shardbook.tools.program.compiling import ANY_LINES
 
 _real_warn = warnings.warn
 _Config = type(jax.config)

@@ -19,7 +19,7 @@ from shardbook.grading.jobs.progress import (
     tell,
     unheard,
 )
-from shardbook.tools.multiprocess.fates import (
+from shardbook.tools.processes.fates import (
     BECAUSE_OF_OTHERS,
     Fate,
     Returned,
@@ -27,9 +27,9 @@ from shardbook.tools.multiprocess.fates import (
     causes,
     told,
 )
-from shardbook.tools.multiprocess.forked import fork
-from shardbook.tools.multiprocess.group import fates_of, group, watch
-from shardbook.tools.multiprocess.member import Seat
+from shardbook.tools.processes.forked import fork
+from shardbook.tools.processes.group import fates_of, group, watch
+from shardbook.tools.processes.member import Seat
 
 # How many seconds the processes may hardly use the CPU, before they are
 # taken to wait for one another.

@@ -531,7 +531,7 @@ def diff(
     Both are from the same method. The exit status is 0 for no difference,
     1 for any, 2 if the files can't be compared.
     """
-    from shardbook.tools.compared_files import difference_of_files
+    from shardbook.tools.compare.diff import difference_of_files
 
     if str(before) in NAMES and not before.exists():
         raise _fail(

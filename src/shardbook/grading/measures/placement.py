@@ -9,7 +9,7 @@ import jax
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path
 from shardbook.grading.differences import is_array, leaves, type_of
-from shardbook.tools.shards import describe_holders
+from shardbook.tools.arrays.shards import describe_holders
 
 
 def shards(seen: Seen) -> str:

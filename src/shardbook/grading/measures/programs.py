@@ -9,7 +9,7 @@ from shardbook.grading.cases import (
     compiled,
     runs_noted as runs_noted,
 )
-from shardbook.tools.program import Program
+from shardbook.tools.program.report import Program
 
 
 def programs(seen: Seen) -> str:

@@ -7,7 +7,7 @@ from shardbook.grading._jax_internals import MissingInternal
 from shardbook.grading.cases import Seen, by_path, repeated
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.grading.measures.programs import counted
-from shardbook.tools.program import Program
+from shardbook.tools.program.report import Program
 
 
 def step_results(seen: Seen) -> list[Any]:
