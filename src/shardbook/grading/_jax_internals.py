@@ -1,10 +1,10 @@
 """The private parts of jax that the grader needs, and nothing else.
 
 Tested with jax 0.10.2 and 0.12.0.1. There is no public way to see each
-program that a call compiles, nor what a ``shard_map`` is given, nor to
-wait for other processes without a collective. Where a part is missing,
-:class:`MissingInternal` is raised: the verdict then says which checks did
-not run.
+program that a call compiles, nor what a ``shard_map`` is given, nor which
+arrays jax takes through the host, nor to wait for other processes without
+a collective. Where a part is missing, :class:`MissingInternal` is raised:
+the verdict then says which checks did not run.
 """
 
 import itertools
@@ -108,6 +108,34 @@ def shard_maps() -> Iterator[list[Any]]:
 
     with replaced(kind, name, watched):
         yield entered
+
+
+@contextmanager
+def copies_through_host() -> Iterator[list[Any]]:
+    """Give the arrays that jax takes to the host, to spread them anew.
+
+    ``device_put`` does so with a sharded array. No transfer guard between
+    devices sees it.
+
+    Raises:
+        MissingInternal: If jax does it in another way.
+    """
+    name = "shard_sharded_device_array_slow_path"
+    try:
+        from jax._src import array
+
+        take = getattr(array, name)
+    except (ImportError, AttributeError):
+        raise MissingInternal(f"jax._src.array.{name}") from None
+
+    taken: list[Any] = []
+
+    def watched(x: Any, *args: Any) -> Any:
+        taken.append(x)
+        return take(x, *args)
+
+    with replaced(array, name, watched):
+        yield taken
 
 
 # The barriers of a process, by number: each has a name of its own.

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from shardbook.grading._jax_internals import copies_through_host
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Seen, by_path
 from shardbook.grading.differences import is_array, leaves, type_of
@@ -48,19 +49,20 @@ def describe_shards(array: Any) -> str:
 
 
 @contextmanager
-def guarded_copies() -> Iterator[list[BaseException]]:
-    """Note when jax refuses a copy from one device to another, but in jit.
+def guarded_copies() -> Iterator[list[Any]]:
+    """Note copies from one device to another, but in jit.
 
-    Any other error is the attempt's own.
+    jax refuses those that are direct, and takes a sharded array through
+    the host instead. Any other error is the attempt's own.
     """
-    refused: list[BaseException] = []
-    try:
-        with jax.transfer_guard_device_to_device("disallow_explicit"):
-            yield refused
-    except Crashed as crash:
-        if "Disallowed device-to-device" not in str(crash.error):
-            raise
-        refused.append(crash)
+    with copies_through_host() as copied:
+        try:
+            with jax.transfer_guard_device_to_device("disallow_explicit"):
+                yield copied
+        except Crashed as crash:
+            if "Disallowed device-to-device" not in str(crash.error):
+                raise
+            copied.append(crash)
 
 
 def copies(seen: Seen) -> str:
