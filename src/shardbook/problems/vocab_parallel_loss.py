@@ -29,7 +29,8 @@ def vocab_parallel_loss(
         embedding: A row for each word, ``(words, dim)``, of the same
             dtype, sharded as ``P("model")``.
         labels: The word that follows each token, int32 ``(tokens,)``,
-            sharded as ``P("data")``, or -1 for a token that is left out.
+            sharded as ``P("data")``. A token with a negative label, such
+            as -1, is left out.
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
 
     Returns:
@@ -69,7 +70,7 @@ def vocab_parallel_loss(
         mine = jnp.where(words == labels[:, None], logits, 0)
         logit = jax.lax.psum(mine.sum(axis=1), "model")
 
-        counts = labels != -1
+        counts = labels >= 0
         # Both may be thousands, so subtract them first.
         below = maximum - logit
         losses = jnp.where(counts, jnp.log(total) + below, 0)
