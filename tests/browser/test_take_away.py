@@ -98,7 +98,8 @@ def test_a_notebook_runs_where_it_was_downloaded(
 ) -> None:
     """It runs from top to bottom in a folder without any other file.
 
-    A starter is graded as not written. What needs the compilers of other
+    A starter is graded as not written, or as wrong if it is a step to
+    repair. What needs the compilers of other
     machines says how to install them.
     """
     taken = nbformat.read(html / "_sources" / notebook, 4)
@@ -117,7 +118,9 @@ def test_a_notebook_runs_where_it_was_downloaded(
 
     assert not any(each.get("name") == "stderr" for each in outputs)
     if notebook.endswith("-starter.ipynb"):
-        assert "  not written: " in outputs[-1].data["text/plain"]
+        repair = find_spec(f"shardbook.problems.starters.{notebook[9:-14]}")
+        verdict = "  wrong (" if repair else "  not written: "
+        assert verdict in outputs[-1].data["text/plain"]
 
 
 def test_the_menu_offers_what_there_is(page: Page) -> None:
