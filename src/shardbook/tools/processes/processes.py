@@ -74,7 +74,8 @@ def processes(
     with all processes that they have started. So are they when you press
     Ctrl-C, or when the process that called this dies. A process that dies
     or hangs after your code, for example in a computation whose result
-    nobody read, has failed as well.
+    nobody read, has failed as well. But if that computation is the first
+    collective of the job, JAX ends without waiting for it or an error.
 
     Args:
         target: A function, which may be defined in a notebook, or the path
