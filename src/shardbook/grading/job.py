@@ -51,22 +51,26 @@ class Job:
 
         seconds = self.limits.seconds
         if (processes := processes_of(self.problem)) > 1:
-            found, others = several.grade(
-                self.problem, self.attempt, seconds, processes, self.devices
-            )
-        else:
-            found, others = run.grade(
+            return several.grade(
                 self.problem,
+                self.source,
                 self.attempt,
                 seconds,
+                processes,
                 self.devices,
-                elsewhere=self.passed is not None,
             )
-        verdict = Verdict(self.problem, self.source, **found)
+        verdict = run.grade(
+            self.problem,
+            self.source,
+            self.attempt,
+            seconds,
+            self.devices,
+            elsewhere=self.passed is not None,
+        )
         if passed := self.passed:
             agree = verdict.status in ("right", passed.status)
             return passed if agree else verdict
-        if others:
+        if verdict.passed and (others := run.other_devices(self.problem)):
             return replace(self, devices=others, passed=verdict)
         return verdict
 

@@ -8,9 +8,10 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,7 +35,9 @@ from shardbook.grading.jobs.environment import forget_programs
 from shardbook.grading.jobs.progress import tell
 from shardbook.grading.jobs.sandbox import LIMITS
 from shardbook.grading.measures import counted
+from shardbook.grading.same import Check
 from shardbook.grading.spies import replaced
+from shardbook.grading.verdict import Verdict
 from shardbook.tools.program.compiling import ANY_LINES
 
 _real_warn = warnings.warn
@@ -63,16 +66,18 @@ def rehearse(problem: str, devices: int = 8) -> None:
 
 def grade(
     problem: str,
+    source: str,
     given: Path | bytes,
     seconds: float,
     devices: int,
     *,
     elsewhere: bool,
-) -> tuple[dict[str, Any], int]:
+) -> Verdict:
     """Grade an attempt; this process is its own, and ends with it.
 
     Args:
         problem: The name of the problem.
+        source: What to call the attempt in its verdict.
         given: The file of the attempt, or a pickled function.
         seconds: The limit that the attempt exceeds if a signal comes.
         devices: How many devices to grade it on.
@@ -80,98 +85,113 @@ def grade(
             devices.
 
     Returns:
-        What the verdict says of the attempt, and the number of devices
-        that the attempt is to be graded on next; 0 if the verdict stands.
+        The verdict.
     """
     checks = _checks(problem, devices)
-    attempt, step, case = None, "callable", ""
     todo = checks.ELSEWHERE if elsewhere else checks.CHECKS
-    cases = sum(len(check.cases) for check in todo)
-    where, before = f" on {devices} devices" * elsewhere, 0
+    where = f" on {devices} devices" * elsewhere
+    right = Verdict(problem, source, "right")
     filename = "" if isinstance(given, bytes) else str(given)
-    missing: dict[str, str] = {}
-    remarks: list[tuple[str, str]] = []
-    found: dict[str, Any] = {"status": "right"}
     if filename:
         # What is beside the attempt can be imported. It is last on the
         # path, so that a file called json.py is in no one's way.
         sys.path.append(os.path.dirname(filename))
         sys.dont_write_bytecode = True
+    attempt, at = None, _At("callable")
     try:
-        with (
-            limits(seconds),
-            replaced(warnings, "warn", _warn),
-        ):
+        with limits(seconds), replaced(warnings, "warn", _warn):
             if isinstance(given, bytes):
                 attempt = load_pickle(problem, given)
             else:
                 with replaced(_Config, "update", _update):
                     attempt = load_file(problem, filename)
             attempt.find()
-            for check in todo:
-                step = check.name
-                try:
-                    for number, each in enumerate(check.cases, before + 1):
-                        case = f"{number} of {cases}{where}"
-                        tell(f"case {case}")
-                        check.run(attempt, each)
-                except MissingInternal as error:
-                    missing[step] = str(error)
-                except (Crashed, Wrong) as error:
-                    if step != "remark":
-                        raise
-                    remarks.append((str(error), getattr(error, "read", "")))
-                before += len(check.cases)
-            step, case = "deprecated", ""
+            missing, remarks = _check(attempt, todo, where, at)
+            at.check, at.case = "deprecated", ""
             _require_nothing_deprecated(attempt, checks)
+            compared: dict[str, tuple[str, str]] = {}
             if not elsewhere:
-                step = "comparison"
                 tell("comparing with the solution")
+                at.check = "comparison"
                 try:
-                    slow: list[tuple[str, str]] = []
-                    if quantities := getattr(checks, "quantities", None):
-                        ours = quantities(solution(problem))
-                        yours = quantities(attempt)
-                        found["compared"] = {
-                            name: (yours[name], ours[name]) for name in ours
-                        }
-                    else:
-                        found["compared"], slow = _compare(
-                            attempt, checks.EXAMPLE
-                        )
-                    found["remarks"] = (*remarks, *slow)
+                    compared, slow = _compare(attempt, checks)
+                    remarks += slow
                 except MissingInternal as error:
-                    missing[step] = str(error)
+                    missing[at.check] = str(error)
+        verdict = right.update(compared=compared, remarks=(*remarks,))
         if missing:
-            words = [
-                f"{n} did not run: {why}" for n, why in missing.items()
-            ]
-            found |= {
-                "status": "incomplete",
-                "not_run": tuple(missing),
-                "why": "; ".join(words),
-            }
+            verdict = verdict.update(
+                status="incomplete",
+                not_run=tuple(missing),
+                why="; ".join(
+                    f"{name} did not run: {why}"
+                    for name, why in missing.items()
+                ),
+            )
+        return verdict
     except NotWritten:
         why = "replace raise NotImplementedError with your code"
-        found = {"status": "not written", "why": why}
+        return right.update(status="not written", why=why)
     except TimeIsUp as error:
         # As it is loaded, there is no attempt to ask.
         line = line_of(error, attempt.filename if attempt else filename)
         why = (
             f"it {error}\n(line {line})" if line else f"grading it {error}"
         )
-        found = {"status": "crashed", "check": step, "why": why}
+        failed = right.update(status="crashed", why=why)
     except Exception as error:
-        found = {"check": step, **_failure(error, checks)}
-    if attempt and "check" in found:
-        found |= {
-            "call": attempt.call,
-            "given": attempt.given,
-            "case": case,
-        }
-    others = getattr(checks, "OTHER_DEVICES", 0)
-    fits = found["status"] in ("right", "incomplete")
-    return found, others if fits and not elsewhere else 0
+        failed = right.update(**_failure(error, checks))
+    if attempt:
+        failed = failed.update(call=attempt.call, given=attempt.given)
+    return failed.update(check=at.check, case=at.case)
+
+
+def other_devices(problem: str) -> int:
+    """Give the number of devices to grade on next; 0 if there is none."""
+    checks = importlib.import_module(f"shardbook.checks.{problem}")
+    return getattr(checks, "OTHER_DEVICES", 0)
+
+
+@dataclass
+class _At:
+    """How far the grading has come.
+
+    Attributes:
+        check: The check.
+        case: The number of the case, of how many.
+    """
+
+    check: str
+    case: str = ""
+
+
+def _check(
+    attempt: Attempt, todo: Sequence[Check], where: str, at: _At
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Run checks up to the first that fails.
+
+    Returns:
+        The checks that could not run, each with the reason, and remarks.
+    """
+    missing: dict[str, str] = {}
+    remarks: list[tuple[str, str]] = []
+    numbers = count(1)
+    cases = sum(len(check.cases) for check in todo)
+    for check in todo:
+        at.check = check.name
+        of_check = [(next(numbers), case) for case in check.cases]
+        try:
+            for number, case in of_check:
+                at.case = f"{number} of {cases}{where}"
+                tell(f"case {at.case}")
+                check.run(attempt, case)
+        except MissingInternal as error:
+            missing[check.name] = str(error)
+        except (Crashed, Wrong) as error:
+            if check.name != "remark":
+                raise
+            remarks.append((str(error), getattr(error, "read", "")))
+    return missing, remarks
 
 
 def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
@@ -251,12 +271,16 @@ def _require_nothing_deprecated(
 
 
 def _compare(
-    attempt: Attempt, call: str
+    attempt: Attempt, checks: ModuleType
 ) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
     """Compare a right attempt with the solution; remark if it is slow."""
+    if quantities := getattr(checks, "quantities", None):
+        ours = quantities(solution(attempt.problem))
+        yours = quantities(attempt)
+        return {name: (yours[name], ours[name]) for name in ours}, []
     both = (attempt, solution(attempt.problem))
     # Spelled as on_meshes does: what a check has compiled is known.
-    case = Case(call, programs=True)
+    case = Case(checks.EXAMPLE, programs=True)
     yours, ours = (compiled(each, case) for each in both)
     words = ""
     if len(yours) > 2 * len(ours) + 5:
@@ -266,7 +290,9 @@ def _compare(
             "compute, such as a shard_map, to make it one program"
         )
     # Several processes would have to agree on whether to call again.
-    elif jax.process_count() == 1 and (slow := _slow(attempt, call)):
+    elif jax.process_count() == 1 and (
+        slow := _slow(attempt, checks.EXAMPLE)
+    ):
         words = f"{slow}: check whether each call compiles again"
     most = (
         f"{max((p.memory.total for p in each), default=0):,}"

@@ -7,7 +7,7 @@ itself with what it holds of the solution's results.
 import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from shardbook.grading import run
 from shardbook.grading._jax_internals import wait_for_others
@@ -19,6 +19,7 @@ from shardbook.grading.jobs.progress import (
     tell,
     unheard,
 )
+from shardbook.grading.verdict import Verdict
 from shardbook.tools.processes.fates import (
     BECAUSE_OF_OTHERS,
     Fate,
@@ -34,31 +35,30 @@ from shardbook.tools.processes.member import Seat
 # How many seconds the processes may hardly use the CPU, before they are
 # taken to wait for one another.
 SECONDS = 15
-# What the verdict says of the attempt, as one process has found it.
-Found: TypeAlias = dict[str, Any]
 # Where a line is no line of an attempt.
 OURS = Path(__file__).parents[1]
 
 
 def grade(
     problem: str,
+    source: str,
     given: Path | bytes,
     seconds: float,
     processes: int,
     devices: int,
-) -> tuple[dict[str, Any], int]:
+) -> Verdict:
     """Grade an attempt in several processes; jax has no devices here yet.
 
     Args:
         problem: The name of the problem.
+        source: What to call the attempt in its verdict.
         given: The file of the attempt, or a pickled function.
         seconds: The limit that the attempt exceeds if a signal comes.
         processes: How many processes to grade it in.
         devices: How many devices they have in all.
 
     Returns:
-        What the verdict says of the attempt, and 0: no other devices are
-        to follow.
+        The verdict.
     """
     said = {"call": "", "case": ""}
 
@@ -75,12 +75,17 @@ def grade(
             LISTENER.set(send if first else unheard)
             CALLED.set(send if first else unheard)
             BEFORE.set(wait_for_others)
-            found, _ = run.grade(
-                problem, given, seconds, seat.devices, elsewhere=False
+            verdict = run.grade(
+                problem,
+                source,
+                given,
+                seconds,
+                seat.devices,
+                elsewhere=False,
             )
             # One that lost another is no reason to end the other, which
             # may be the cause.
-            return Returned(pickle.dumps(found), _is_cause(found))
+            return Returned(pickle.dumps(verdict), _is_cause(verdict))
 
         return fork(seat, work, hear)
 
@@ -99,43 +104,44 @@ def grade(
         for index, fate in fates.items()
         if isinstance(fate, Returned)
     }
-    return _verdict(fates, found, limit) or said | {
-        "status": "crashed",
-        "check": "callable",
-        "why": _why(fates, found, limit),
-        "read": "" if limit else "Pitfalls",
-    }, 0
+    return _verdict(fates, found, limit) or Verdict(
+        problem,
+        source,
+        "crashed",
+        check="callable",
+        why=_why(fates, found, limit),
+        read="" if limit else "Pitfalls",
+        call=said["call"],
+        case=said["case"],
+    )
 
 
 def _verdict(
-    fates: Mapping[int, Fate], found: Mapping[int, Found], limit: str
-) -> Found:
+    fates: Mapping[int, Fate], found: Mapping[int, Verdict], limit: str
+) -> Verdict | None:
     """Give what the verdict is to say, if a process has found it."""
-    failed = {i: each for i, each in found.items() if _fails(each)}
+    failed = {i: each for i, each in found.items() if not each.passed}
     own = {i: each for i, each in failed.items() if _is_cause(each)}
     if not own and (limit or causes(fates) or len(found) < len(fates)):
-        return {}
+        return None
     if not failed:
         return found[0]
     index, first = min((own or failed).items())
     if [first] * len(fates) != [*found.values()]:
         where = f"in process {index} of {len(fates)}"
-        first["given"] = ", ".join(filter(None, (first["given"], where)))
+        given = ", ".join(filter(None, (first.given, where)))
+        first = first.update(given=given)
     return first
 
 
-def _fails(found: Found) -> bool:
-    return found["status"] not in ("right", "incomplete")
-
-
-def _is_cause(found: Found) -> bool:
+def _is_cause(verdict: Verdict) -> bool:
     """Tell whether a process failed of itself."""
-    lost = BECAUSE_OF_OTHERS.search(found.get("why", ""))
-    return _fails(found) and not lost
+    lost = BECAUSE_OF_OTHERS.search(verdict.why)
+    return not verdict.passed and not lost
 
 
 def _why(
-    fates: Mapping[int, Fate], found: Mapping[int, Found], limit: str
+    fates: Mapping[int, Fate], found: Mapping[int, Verdict], limit: str
 ) -> str:
     """Say what became of the processes, if none has found a reason."""
     first = causes(fates)
@@ -145,8 +151,8 @@ def _why(
     for index, fate in fates.items():
         if limit or not first or index in first:
             words = _told(fate, short=bool(limit))
-            if index in found and _fails(found[index]):
-                reason, *_ = found[index]["why"].splitlines()
+            if index in found and not found[index].passed:
+                reason, *_ = found[index].why.splitlines()
                 words = f"then lost the others: {reason}"
             lines.append(f"process {index} {words}")
     return "\n".join(lines)

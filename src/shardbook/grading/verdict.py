@@ -66,6 +66,11 @@ class Verdict:
         """Whether the attempt passed all checks."""
         return self.status == "right"
 
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed, even if some could not run."""
+        return self.status in ("right", "incomplete")
+
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a dictionary, for a program."""
         return asdict(self)
