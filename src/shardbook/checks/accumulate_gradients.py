@@ -3,9 +3,9 @@
 from typing import Any
 
 import jax
-import numpy as np
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, Near
 from shardbook.grading.cases import Seen, compiled, on_meshes
 from shardbook.problems.accumulate_gradients import accumulate_gradients
 
@@ -57,16 +57,6 @@ def sent_outside_loops(seen: Seen) -> int:
     )
 
 
-def is_near(got: Any, expected: Any) -> bool:
-    """Tell whether arrays agree within 2 percent of the largest entry."""
-    pairs = zip(*map(jax.tree.leaves, (got, expected)), strict=True)
-    return all(
-        np.abs(np.float32(found) - np.float32(wanted)).max()
-        <= 0.02 * np.abs(np.float32(wanted)).max()
-        for found, wanted in pairs
-    )
-
-
 def by_devices(loss: Any, mesh: Any, count: int) -> Any:
     """Give the function whose gradients are multiplied by the devices."""
 
@@ -109,7 +99,7 @@ STALE = "a later call returns something else than its arguments give"
 SUMS = "gradients of bfloat16 parameters are not added up in float32"
 EIGHT = "On eight devices"
 # Instead of an all-reduce, two collectives may need padding.
-BYTES = same.AtMost(1.05, "bytes that a device sends")
+BYTES = AtMost(1.05, "bytes that a device sends")
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[TIMES]),
@@ -132,7 +122,7 @@ CHECKS = (
         measures.program_bytes,
         MEMORY,
         read=EIGHT,
-        agree=same.AtMost(1.5, "bytes on a device"),
+        agree=AtMost(1.5, "bytes on a device"),
     ),
     same.values(REPEATED, measures.step_results, STALE),
     same.types(BFLOAT16),
@@ -141,7 +131,7 @@ CHECKS = (
         measures.result,
         SUMS,
         read="Sums in bfloat16",
-        agree=is_near,
+        agree=Near([0.02]),
     ),
     *(refused(data) for data in sorted({ALL, min(2, ALL)})),
 )

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from shardbook.grading import measures, same
@@ -12,7 +11,7 @@ from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
     by_path,
-    compilations_noted,
+    calls_noted,
     of_made,
     on_meshes,
     once,
@@ -75,15 +74,13 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     (((average, model, _), _),) = arguments(case.call)
     attempt.name_call(case.code, case.given)
     assert attempt.function
-    made = Trained()
-    with compilations_noted() as noted:
+    with calls_noted(attempt) as call:
+        made = Trained(programs=call.programs)
         for decay in DECAYS:
-            old, start = by_path(average), len(noted)
-            with measures.guarded_copies() as refused, attempt.running():
-                average = attempt.function(average, model, decay)
-                jax.block_until_ready(average)
+            old = by_path(average)
+            with measures.guarded_copies() as refused:
+                average = call(attempt.function, average, model, decay)
             made.refused.extend(map(str, refused))
-            made.programs.append(noted[start:])
             made.taken.extend(those(by_path(model), deleted=True))
             if made.refused or made.taken:
                 break

@@ -4,36 +4,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import Near, limited
 from shardbook.grading.cases import Case, Seen, on_meshes
 
 # What a device may send, in bytes: a few float32 scalars.
 MOST = 64
+# Two roundings to bfloat16.
+ROUNDED = Near([2**-6], of_each=True)
 
 
 def few_bytes(seen: Seen) -> str:
     """Count the bytes that a device sends, if they are too many."""
-    sent = measures.bytes_sent(seen)
-    few = f"at most {MOST} bytes"
-    return f"a device sends {f'{sent:,} bytes' if sent > MOST else few}"
-
-
-def nearly(got: Any, expected: Any) -> bool:
-    """Tell whether trees agree but for two roundings to bfloat16."""
-    return all(
-        jax.tree.leaves(
-            jax.tree.map(
-                lambda a, b: np.allclose(
-                    np.float32(a), np.float32(b), rtol=2**-6
-                ),
-                got,
-                expected,
-            )
-        )
-    )
+    sent = limited(measures.bytes_sent(seen), MOST)
+    return f"a device sends {sent} bytes"
 
 
 def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
@@ -140,8 +126,8 @@ CHECKS = (
     same.values(
         WITH_NAN, measures.result, HIDDEN, read="A NaN that spreads"
     ),
-    same.values(BFLOAT16, measures.result, WRONG, agree=nearly),
-    same.values(MANY, measures.result, NARROW, read=LOW, agree=nearly),
+    same.values(BFLOAT16, measures.result, WRONG, agree=ROUNDED),
+    same.values(MANY, measures.result, NARROW, read=LOW, agree=ROUNDED),
     same.communication([*MIXED, *SPREAD], few_bytes, MUCH),
 )
 # What to read when an attempt raises: words of the error, a section.

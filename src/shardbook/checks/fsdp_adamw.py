@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from shardbook import inputs
 from shardbook.grading import measures, same
-from shardbook.grading.attempt import Attempt, Wrong, arguments, solution
+from shardbook.grading.agreement import AtMost
+from shardbook.grading.attempt import Attempt, arguments, solution
 from shardbook.grading.cases import (
     Case,
     Seen,
     by_path,
-    compilations_noted,
+    calls_noted,
     observe,
     of_made,
     on_meshes,
     once,
+    require_alive,
     those,
 )
 from shardbook.grading.differences import trained_apart, type_of
@@ -105,28 +106,19 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     ((batches, _),) = arguments(f"step({case.then})")
     attempt.name_call(case.call, case.given)
     first, before = by_path(both), shards_by_path(both)
-    losses, programs, traces = [], [], []
-    with compilations_noted() as noted:
+    losses, traces = [], []
+    with calls_noted(attempt) as call:
         for batch in batches:
-            compiled, called = len(noted), len(seen.noted)
-            with attempt.running():
-                losses.append(jax.block_until_ready(step(*both, batch)))
-            programs.append(noted[compiled:])
+            called = len(seen.noted)
+            losses.append(call(step, *both, batch))
             traces.append(len(seen.noted) - called)
-            if lost := those(by_path(both), deleted=True):
-                raise Wrong(
-                    "a step donated what it was given, and did not replace "
-                    "it, so there can be no second call",
-                    got=f"deleted: {', '.join(lost)}",
-                    expected="no array that is deleted",
-                    read="Problem",
-                )
+            require_alive(both)
     return Trained(
         [before, shards_by_path(both)],
         losses,
         by_path(both),
         those(first, deleted=False),
-        programs,
+        call.programs,
         traces,
     )
 
@@ -201,21 +193,6 @@ def repeated(made: Trained) -> str:
     return f"{sum(made.traces[1:])} traces, {programs} programs"
 
 
-@dataclass(frozen=True)
-class AtMostMore(same.AtMost):
-    """Let a number be up to so many times the solution's, and some more."""
-
-    more: int = 0
-
-    def __call__(self, got: float, expected: float) -> bool:
-        """Tell whether a number is within the limit."""
-        return got <= self.times * expected + self.more
-
-    def words(self, got: float, expected: float) -> tuple[str, str]:
-        """Write what was counted, and the limit."""
-        return super().words(got, expected + self.more / self.times)
-
-
 THREE = "this is not model, optimizer, step, as in Problem"
 OTHERS = (
     "the arrays are not those of the model and of "
@@ -264,7 +241,7 @@ CHECKS = (
         measures.program_bytes,
         WHOLE,
         read="The API",
-        agree=AtMostMore(1.1, "bytes on a device", 1024),
+        agree=AtMost(1.1, "bytes on a device", more=1024),
     ),
     same.contract(
         ALL, of_steps(lambda made: [*map(type_of, made.losses)]), LOSS
@@ -289,7 +266,7 @@ CHECKS = (
             partial(sent, number),
             MORE.format(axis),
             read=EDGES,
-            agree=AtMostMore(1.1, "bytes", 256),
+            agree=AtMost(1.1, "bytes", more=256),
         )
         for number, axis in enumerate(("data", "model"))
     ),
@@ -298,7 +275,7 @@ CHECKS = (
         of_steps(memory),
         ROOM,
         read=EDGES,
-        agree=same.AtMost(1.1, "bytes on a device"),
+        agree=AtMost(1.1, "bytes on a device"),
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

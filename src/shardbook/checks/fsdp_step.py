@@ -1,6 +1,7 @@
 """What a right ``fsdp_step`` must show."""
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost
 from shardbook.grading.cases import on_meshes
 from shardbook.problems.fsdp_step import fsdp_step
 
@@ -71,7 +72,7 @@ CHECKS = (
         measures.argument_bytes,
         WHOLE,
         # A program for the update takes the gradients too.
-        agree=same.AtMost(2, "bytes of arguments on a device"),
+        agree=AtMost(2, "bytes of arguments on a device"),
     ),
     *(
         same.communication(CASES, measures.sent(kinds), why, read=read)

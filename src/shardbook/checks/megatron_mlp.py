@@ -5,6 +5,7 @@ import re
 import jax
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost
 from shardbook.grading.cases import Seen, compiled, on_meshes
 from shardbook.grading.measures.programs import is_spread
 from shardbook.problems.megatron_mlp import mlp
@@ -61,7 +62,7 @@ CHECKS = (
         measures.argument_bytes,
         LARGE,
         read="On eight devices",
-        agree=same.AtMost(1, "bytes of arguments on a device"),
+        agree=AtMost(1, "bytes of arguments on a device"),
     ),
     same.placement(CASES, constants, CONSTANT),
     same.communication(

@@ -32,14 +32,6 @@ LARGE = [
 ]
 
 
-def is_close(found: float, wanted: float) -> bool:
-    """Tell whether two means of numbers from -100 to 100 agree.
-
-    Their sums are small beside the numbers, and added up in any order.
-    """
-    return abs(found - wanted) < 1e-3
-
-
 CHECKS = (
     same.contract(
         CASES, measures.kind, "the result must be a Python float"
@@ -48,7 +40,8 @@ CHECKS = (
         CASES,
         measures.result,
         "this is not the mean of all values, each counted once, in float32",
-        agree=is_close,
+        # Of numbers from -100 to 100, added up in any order.
+        agree=lambda found, wanted: abs(found - wanted) < 1e-3,
     ),
     same.values(
         CASES,

@@ -15,6 +15,7 @@ from shardbook.checks import _flax
 from shardbook.grading import measures, same
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import Case, Seen
+from shardbook.grading.differences import is_close
 
 
 @contextmanager
@@ -91,7 +92,7 @@ CHECKS = (
         (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
         measures.result,
         "this is not the shape [in_dim, features] of the kernel in the box",
-        agree=lambda got, want: got is None or same.is_close(got, want),
+        agree=lambda got, want: got is None or is_close(got, want),
     ),
     structure(
         partial(box, "bias"),

@@ -1,18 +1,20 @@
 """What a right ``repair_step`` must show: four budgets, and the losses."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost
 from shardbook.grading.attempt import Attempt, Wrong, solution
 from shardbook.grading.cases import (
     Case,
     Seen,
     by_path,
-    compilations_noted,
+    calls_noted,
     observe,
     on_meshes,
     once,
@@ -82,18 +84,15 @@ def run(attempt: Attempt, case: Case) -> Run:
     """Train a few steps, and one more where copies are refused."""
     model, optimizer, place, step = observe(attempt, case).result
     attempt.name_call(case.call, case.given)
-    losses: list[Any] = []
-    programs: list[list[Program]] = []
+    layouts: list[str] = []
 
-    layout = ""
-    with compilations_noted() as noted, attempt.running():
-        for seed in range(CALLS):
-            before = len(noted)
-            batch = place(counting(32, 17, 1024, seed))
-            layout = layout or describe_shards(batch)
-            loss = step(model, optimizer, batch)
-            losses.append(jax.block_until_ready(loss))
-            programs.append(noted[before:])
+    def train(seed: int) -> Any:
+        batch = place(counting(32, 17, 1024, seed))
+        layouts.append(describe_shards(batch))
+        return step(model, optimizer, batch)
+
+    with calls_noted(attempt) as call:
+        losses = [call(train, seed) for seed in range(CALLS)]
     arrays = jax.device_get(by_path([model, optimizer]))
     with measures.guarded_copies() as refused, attempt.running():
         batch = jax.block_until_ready(place(counting(32, 17, 1024, CALLS)))
@@ -102,7 +101,7 @@ def run(attempt: Attempt, case: Case) -> Run:
         with measures.guarded_copies() as refused, attempt.running():
             jax.block_until_ready(step(model, optimizer, batch))
         copied = "step copies" if refused else copied
-    return Run(losses, layout, arrays, programs, copied)
+    return Run(losses, layouts[0], arrays, call.programs, copied)
 
 
 def of(seen: Seen) -> Run:
@@ -156,14 +155,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     }
 
 
-class Budget(same.AtMost):
-    """A limit whose words say by how much it was missed."""
-
-    def words(self, got: float, expected: float) -> tuple[str, str]:
-        """Write what was counted, what is too much, and the limit."""
-        found, limit = super().words(got, expected)
-        over = int(got) - int(self.times * expected)
-        return f"{found}, {over:,} over the budget", limit
+budget = partial(AtMost, budget=True)
 
 
 def compare_with_par(attempt: Attempt, case: Case) -> None:
@@ -209,14 +201,14 @@ CHECKS = (
         lambda seen: of(seen).sent,
         BYTES,
         read="Where to look",
-        agree=Budget(ROOM, "bytes that a device sends in a step"),
+        agree=budget(ROOM, "bytes that a device sends in a step"),
     ),
     same.placement(
         CASES,
         lambda seen: of(seen).memory,
         MEMORY,
         read="Where to look",
-        agree=Budget(ROOM, "bytes of memory on a device"),
+        agree=budget(ROOM, "bytes of memory on a device"),
     ),
     same.communication(
         CASES, copies, COPIES, read="Programs that come back"
@@ -226,7 +218,7 @@ CHECKS = (
         lambda seen: of(seen).compiled_later,
         COMPILED,
         read="Programs that come back",
-        agree=Budget(1, f"programs compiled in calls 2 to {CALLS}"),
+        agree=budget(1, f"programs compiled in calls 2 to {CALLS}"),
     ),
     same.Check("remark", CASES[:1], compare_with_par, ("Solution",)),
 )

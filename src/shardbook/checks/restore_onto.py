@@ -8,6 +8,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from shardbook.grading import measures, same, spies
+from shardbook.grading.agreement import within
 from shardbook.grading.cases import Seen, compiled
 from shardbook.grading.differences import leaves, type_of
 from shardbook.tools.layout.layout import layout
@@ -94,7 +95,7 @@ CHECKS = (
         noted_lines,
         "an array is restored in another sharding and moved afterwards",
         read="The API",
-        agree=same.within,
+        agree=within,
         under=orbax_reads,
     ),
     same.placement(EXAMPLE, made_whole, WHOLE, read="On eight devices"),

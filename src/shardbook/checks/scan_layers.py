@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, of_made, on_meshes, once
 from shardbook.grading.measures.placement import shards_by_path
@@ -122,10 +123,8 @@ def growth(made: Trained, shallow: Trained) -> str:
 def held(made: Trained) -> str:
     """Say how many bytes of temporaries there are, if too many."""
     limit = WHOLE * made.layer + made.shards
-    size = made.program.memory.temporaries
-    if size <= limit:
-        return f"at most {limit:,} bytes of temporaries on a device"
-    return f"{size:,} bytes of temporaries on a device"
+    size = limited(made.program.memory.temporaries, limit)
+    return f"{size} bytes of temporaries on a device"
 
 
 def scan(

@@ -16,6 +16,7 @@ from shardbook.checks._flax import watched
 from shardbook.grading import same
 from shardbook.grading.attempt import Crashed, NotWritten, solution
 from shardbook.grading.cases import Case, Seen, observe, without_jit
+from shardbook.grading.differences import is_close
 from shardbook.problems.state_to_sharded_layout import pick_spec
 
 
@@ -114,7 +115,7 @@ CHECKS = (
         # One that was built abstractly has no numbers.
         agree=lambda got, expected: (
             any(isinstance(each, jax.core.Tracer) for each in got)
-            or same.is_close(got, expected)
+            or is_close(got, expected)
         ),
     ),
     same.placement(

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from shardbook.checks import _flax
 from shardbook.grading import measures, same, spies
 from shardbook.grading._jax_internals import shard_maps
+from shardbook.grading.agreement import within
 from shardbook.grading.cases import Case, Seen, compiled
 from shardbook.problems import tree_mode_shard_map as solution
 
@@ -156,7 +157,7 @@ ON_ALL = Case(
 NAMES = {(3, 12): "the kernel", (12,): "bias or colsum", (5, 3): "x"}
 structure = partial(same.structure, ALTERED)
 meshes = partial(received, {})
-placement = partial(same.placement, ENTERED, agree=same.within)
+placement = partial(same.placement, ENTERED, agree=within)
 CHECKS = (
     same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
     *(
@@ -190,11 +191,11 @@ CHECKS = (
         EXAMPLE,
         exchanged,
         "the devices exchange more than the number of their columns",
-        agree=same.within,
+        agree=within,
     ),
 )
 # In a process of its own, which has OTHER_DEVICES.
-ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=same.within),)
+ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=within),)
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("evenly", "Problem"),

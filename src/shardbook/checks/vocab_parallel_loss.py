@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
+from shardbook.grading.agreement import Near, limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, Seen, on_meshes, once
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
@@ -96,16 +96,6 @@ def layouts(seen: Seen) -> dict[str, str]:
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def near(got: Any, expected: Any) -> bool:
-    """Compare to a part of the largest number of each array."""
-    return all(
-        np.allclose(got[name], want, 0, part * abs(want).max())
-        for part, (name, want) in zip(
-            (1e-4, 1e-3, 1e-3), expected.items(), strict=True
-        )
-    )
-
-
 def parts(seen: Seen) -> tuple[int, int, int]:
     """Give a device's tokens, and its bytes of hidden and embedding."""
     hidden, embedding, labels, mesh = given(seen.attempt, seen.case)
@@ -117,7 +107,7 @@ def parts(seen: Seen) -> tuple[int, int, int]:
     )
 
 
-def within(
+def both_passes(
     seen: Seen, count: Callable[[Program], int], *limits: int
 ) -> str:
     """Write the bytes of both passes, or the limit of those within."""
@@ -126,9 +116,9 @@ def within(
     for name, each, limit in zip(
         ("loss", "loss and gradients"), programs, limits, strict=True
     ):
-        got = count(each)
-        words = f"at most {limit:,}" if got <= limit else f"{got:,}"
-        lines.append(f"{name}: {words} bytes on a device")
+        lines.append(
+            f"{name}: {limited(count(each), limit)} bytes on a device"
+        )
     return "\n".join(lines)
 
 
@@ -139,7 +129,7 @@ def sent_over_model(seen: Seen) -> str:
     few, n = A_TOKEN * tokens, mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
-    return within(
+    return both_passes(
         seen, lambda each: each.sent() - each.sent("data"), *limits
     )
 
@@ -150,7 +140,7 @@ def sent_over_data(seen: Seen) -> str:
     *_, mesh = given(seen.attempt, seen.case)
     n = mesh.shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
-    return within(seen, lambda each: each.sent("data"), *limits)
+    return both_passes(seen, lambda each: each.sent("data"), *limits)
 
 
 def temporaries(seen: Seen) -> str:
@@ -159,7 +149,9 @@ def temporaries(seen: Seen) -> str:
     features = given(seen.attempt, seen.case)[1].shape[1]
     block = tokens * embedding // features
     limit = 4 * block + 2 * (hidden + embedding)
-    return within(seen, lambda each: each.memory.temporaries, limit, limit)
+    return both_passes(
+        seen, lambda each: each.memory.temporaries, limit, limit
+    )
 
 
 def mean_of_means(
@@ -220,6 +212,8 @@ OVER_DATA = (
 )
 ROWS = "the intermediates take more than four blocks of logits"
 EIGHT = "On eight devices"
+# The gradients, which come first by name, and the loss.
+CLOSE = Near([1e-3, 1e-3, 1e-4])
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
@@ -227,11 +221,11 @@ CHECKS = (
     same.values(
         BFLOAT16, measures.result, NARROW, read="A loss in bfloat16"
     ),
-    same.values(CASES, under_jit("given"), SLOPES, agree=near),
+    same.values(CASES, under_jit("given"), SLOPES, agree=CLOSE),
     same.values(
-        CASES, under_jit("large"), LARGE, agree=near, read="The API"
+        CASES, under_jit("large"), LARGE, agree=CLOSE, read="The API"
     ),
-    same.values(CASES, under_jit("none"), NONE, agree=near),
+    same.values(CASES, under_jit("none"), NONE, agree=CLOSE),
     same.placement(CASES, measures.shards, LAYOUT),
     same.placement(
         CASES, layouts, LAYOUTS, read="A spec without the words"

@@ -112,6 +112,50 @@ class Repeated:
     programs: list[list[Program]] | MissingInternal
 
 
+class Calls:
+    """Calls of an attempt's step, and the programs that each compiled.
+
+    Attributes:
+        programs: The programs of each call, in order.
+    """
+
+    def __init__(self, attempt: Attempt, noted: list[Program]) -> None:
+        """Begin, with a list to which all programs are added."""
+        self._attempt, self._noted = attempt, noted
+        self.programs: list[list[Program]] = []
+
+    def __call__(self, step: Callable[..., T], *args: Any, **kw: Any) -> T:
+        """Make a call, and wait for its result."""
+        before = len(self._noted)
+        with self._attempt.running():
+            result = step(*args, **kw)
+            jax.block_until_ready(result)
+        self.programs.append(self._noted[before:])
+        return result
+
+
+@contextmanager
+def calls_noted(attempt: Attempt) -> Iterator[Calls]:
+    """Give what makes the calls of an attempt's step."""
+    with compilations_noted() as noted:
+        yield Calls(attempt, noted)
+
+
+def require_alive(tree: Any) -> None:
+    """Require that a call has deleted nothing that the next one needs.
+
+    Another call with it would end the process in jax 0.10.2.
+    """
+    if lost := those(by_path(tree), deleted=True):
+        raise Wrong(
+            "a call donated what it was given, and did not replace it, so "
+            "there can be no second call",
+            got=f"deleted: {', '.join(lost)}",
+            expected="no array that is deleted",
+            read="Problem",
+        )
+
+
 def once(
     function: Callable[[Attempt, Case], T],
 ) -> Callable[[Attempt, Case], T]:
@@ -182,32 +226,21 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
     given = _by_position(positional) | named
     held = by_path(given)
     results: list[Any] = []
-    programs: list[list[Program]] = []
     with ExitStack() as stack:
         noted = _noted(stack)
-        seen = noted if isinstance(noted, list) else []
+        call = Calls(attempt, noted if isinstance(noted, list) else [])
         stack.enter_context(case.under())
-        stack.enter_context(attempt.running())
         for _ in range(CALLS):
-            before = len(seen)
-            result = jax.block_until_ready(step(*positional, **named))
+            result = call(step, *positional, **named)
             # What is carried on may be donated.
             results.append(jax.device_get(result) if case.carry else result)
-            programs.append(seen[before:])
             if case.carry:
                 positional = [result[0], *positional[1:]]
                 given = _by_position(positional)
-            # Another call with it would end the process in jax 0.10.2.
-            if lost := those(by_path(given), deleted=True):
-                raise Wrong(
-                    "a call donated what it was given, and did not replace "
-                    "it, so there can be no second call",
-                    got=f"deleted: {', '.join(lost)}",
-                    expected="no array that is deleted",
-                    read="Problem",
-                )
+            require_alive(given)
+        programs = call.programs[:]
         for other, more in others:
-            results.append(jax.block_until_ready(step(*other, **more)))
+            results.append(call(step, *other, **more))
             given["then"] = _by_position(other) | more
     kept = those(held, deleted=False)
     shown = noted if isinstance(noted, MissingInternal) else programs

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from shardbook.grading import measures
+from shardbook.grading.agreement import AtMost
 from shardbook.grading.attempt import Attempt, Wrong, begin, solution
 from shardbook.grading.cases import Case, Seen, observe
-from shardbook.grading.differences import difference, is_close as is_close
+from shardbook.grading.differences import difference, is_close
 
 
 @dataclass(frozen=True)
@@ -53,28 +54,6 @@ class Rival:
     read: str
 
 
-@dataclass(frozen=True)
-class AtMost:
-    """Let a number be up to so many times the solution's.
-
-    Attributes:
-        times: How many times.
-        unit: What is counted, as in ``"bytes on a device"``.
-    """
-
-    times: float
-    unit: str
-
-    def __call__(self, got: float, expected: float) -> bool:
-        """Tell whether a number is within the limit."""
-        return got <= self.times * expected
-
-    def words(self, got: float, expected: float) -> tuple[str, str]:
-        """Write what was counted, and the limit."""
-        limit = int(self.times * expected)
-        return f"{got:,} {self.unit}", f"at most {limit:,} {self.unit}"
-
-
 def declare(
     check: str,
     cases: Case | str | Iterable[Case | str],
@@ -96,9 +75,10 @@ def declare(
         why: What it means if it does not.
         read: The section of the page to read then.
         rivals: Wrong answers that are known.
-        agree: Tells whether the attempt's and the solution's agree, as
-            an :class:`AtMost` does. Without it, numbers do if they are
-            nearly the same, and all else if it is equal.
+        agree: Tells whether the attempt's and the solution's agree, such
+            as an :class:`~shardbook.grading.agreement.AtMost`. Without it,
+            numbers do if they are nearly the same, and all else if it is
+            equal.
         under: Makes the context of the calls, in the place of their own.
 
     Returns:
@@ -174,8 +154,3 @@ def refusal(
     """
     words = measures.refusal(*names.split(), never=never.split(), kind=kind)
     return contract(calls, words, why, read=read, under=measures.errors)
-
-
-def within(found: str, wanted: str) -> bool:
-    """Tell whether each line of a text is one of another text too."""
-    return set(found.splitlines()) <= set(wanted.splitlines())

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from shardbook.grading.agreement import limited
 from shardbook.grading.cases import (
     Seen,
     compiled,
@@ -71,9 +72,7 @@ def sends_little(seen: Seen) -> str:
     The call was made under :func:`runs_noted`.
     """
     count = sum(each.sent() for each in seen.noted)
-    if count <= LITTLE:
-        return f"at most {LITTLE:,} bytes that a device sends"
-    return f"{count:,} bytes that a device sends"
+    return f"{limited(count, LITTLE)} bytes that a device sends"
 
 
 def on_mesh(seen: Seen) -> str:

@@ -1,0 +1,76 @@
+"""When what came of an attempt agrees with what came of the solution."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """Let a number be up to so many times the solution's.
+
+    Attributes:
+        times: How many times.
+        unit: What is counted, as in ``"bytes on a device"``.
+        more: How much it may be above that.
+        budget: Whether the words say by how much it is above the limit.
+    """
+
+    times: float
+    unit: str
+    _: KW_ONLY
+    more: int = 0
+    budget: bool = False
+
+    def __call__(self, got: float, expected: float) -> bool:
+        """Tell whether a number is within the limit."""
+        return got <= self.times * expected + self.more
+
+    def words(self, got: float, expected: float) -> tuple[str, str]:
+        """Write what was counted, and the limit."""
+        limit = int(self.times * expected + self.more)
+        found = f"{got:,} {self.unit}"
+        if self.budget:
+            found += f", {int(got) - limit:,} over the budget"
+        return found, f"at most {limit:,} {self.unit}"
+
+
+@dataclass(frozen=True)
+class Near:
+    """Let the numbers of each array be off by a part of its largest one.
+
+    Attributes:
+        parts: The part for each array of a tree, the last for all others.
+        of_each: Whether the part is one of each number instead.
+    """
+
+    parts: Sequence[float]
+    _: KW_ONLY
+    of_each: bool = False
+
+    def __call__(self, got: Any, expected: Any) -> bool:
+        """Tell whether two trees of arrays agree."""
+        pairs = zip(*map(jax.tree.leaves, (got, expected)), strict=True)
+        return all(
+            self._agree(np.float32(found), np.float32(wanted), number)
+            for number, (found, wanted) in enumerate(pairs)
+        )
+
+    def _agree(self, found: Any, wanted: Any, number: int) -> bool:
+        part = self.parts[min(number, len(self.parts) - 1)]
+        size = np.abs(wanted)
+        limit = part * (size if self.of_each else size.max())
+        return bool((np.abs(found - wanted) <= limit).all())
+
+
+def within(found: str, wanted: str) -> bool:
+    """Tell whether each line of a text is one of another text too."""
+    return set(found.splitlines()) <= set(wanted.splitlines())
+
+
+def limited(count: int, limit: int) -> str:
+    """Write a number, or only its limit if it is within."""
+    return f"at most {limit:,}" if count <= limit else f"{count:,}"
