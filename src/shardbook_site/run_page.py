@@ -42,7 +42,13 @@ def page_of(name: str) -> Path:
 
 def set_flags(page: Path) -> None:
     """Set what the build gives to XLA, before jax starts its devices."""
-    front = yaml.safe_load(page.read_text("utf-8").split("---\n")[1])
+    before, *found = page.read_text("utf-8").split("---\n", 2)
+    if before or len(found) < 2:
+        sys.exit(
+            f"{page.name} has no front matter: begin the page "
+            "with that of docs/guides/train.md"
+        )
+    front = yaml.safe_load(found[0])
     given = os.environ.get("XLA_FLAGS", "")
     flags = front.get("xla_flags", XLA_FLAGS)
     os.environ["XLA_FLAGS"] = f"{given} {flags}".strip()

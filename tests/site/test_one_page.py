@@ -1,9 +1,11 @@
 """A page has one name for the commands that run it and that build it."""
 
+from pathlib import Path
+
 import pytest
 from one_page import page_of as built
 
-from shardbook_site.run_page import DOCS, page_of as run
+from shardbook_site.run_page import DOCS, page_of as run, set_flags
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,12 @@ def test_an_unknown_page() -> None:
     """Both commands say what a page is called."""
     with pytest.raises(SystemExit, match="There is no page 'eror'"):
         built("eror")
+
+
+def test_a_page_without_front_matter(tmp_path: Path) -> None:
+    """The message says where to find some."""
+    page = tmp_path / "stream.md"
+    page.write_text("# Stream a batch\n", "utf-8")
+
+    with pytest.raises(SystemExit, match=r"stream.md has no front matter"):
+        set_flags(page)
