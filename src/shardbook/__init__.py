@@ -1,6 +1,7 @@
 """Show and check how the state of a Flax model is sharded over devices."""
 
 import importlib
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,37 @@ _HOMES = {
     "raises": "tools.raises",
 }
 
+
+def what_to_install(what: str, error: ModuleNotFoundError) -> ImportError:
+    """Say what is missing if the package was installed without its needs.
+
+    Args:
+        what: What was imported.
+        error: Why it can't be.
+
+    Returns:
+        An error with the command that installs what is missing, or the
+        same error if something else is.
+    """
+    metadata = importlib.import_module("importlib.metadata")
+    needed = [
+        re.split(r"[^\w-]", each)[0]
+        for each in metadata.requires("shardbook") or ()
+        if "extra ==" not in each
+    ]
+    if error.name not in needed:
+        return error
+    found = {each.name for each in metadata.distributions()}
+    missing = [each for each in needed if each not in found]
+    return ImportError(
+        f"{what} needs {error.name}, which is not installed; layout, draw, "
+        "program and the pytest plugin need jax and numpy alone. To "
+        "install what is missing: "
+        f"python3 -m pip install {' '.join(missing) or error.name}",
+        name=error.name,
+    )
+
+
 if not TYPE_CHECKING:
     # A type checker can't read this list, and would take the function to
     # mean that every name is there.
@@ -104,7 +136,10 @@ if not TYPE_CHECKING:
             raise AttributeError(
                 f"module 'shardbook' has no attribute {name!r}"
             )
-        module = importlib.import_module(f"shardbook.{_HOMES[name]}")
+        try:
+            module = importlib.import_module(f"shardbook.{_HOMES[name]}")
+        except ModuleNotFoundError as error:
+            raise what_to_install(f"shardbook.{name}", error) from None
         return getattr(module, name)
 
     def __dir__():

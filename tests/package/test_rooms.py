@@ -83,7 +83,7 @@ from importlib.abc import MetaPathFinder
 class Blocked(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {BLOCKED!r}:
-            raise ImportError(f"{{name}} is blocked")
+            raise ModuleNotFoundError(f"{{name}} is blocked", name=name)
 
 sys.meta_path.insert(0, Blocked())
 import jax
@@ -92,7 +92,12 @@ import shardbook
 tree = {{"kernel": jax.numpy.ones((4, 4))}}
 print(shardbook.layout(tree), shardbook.draw(tree))
 seen = shardbook.program(lambda tree: tree["kernel"].sum(), tree)
-print(seen.expect(collectives={{}}))
+print(seen.within(collectives={{}}))
+for name in ("check", "processes"):
+    try:
+        getattr(shardbook, name)
+    except ImportError as error:
+        print(error)
 """
 
 
@@ -191,3 +196,8 @@ def test_the_tools_need_jax_and_numpy_alone() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "float32[4,4]" in done.stdout
+    for name in ("check", "processes"):
+        assert (
+            f"shardbook.{name} needs cloudpickle, which is" in done.stdout
+        )
+    assert "python3 -m pip install cloudpickle\n" in done.stdout
