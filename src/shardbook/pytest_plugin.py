@@ -88,8 +88,8 @@ class Golden:
             name: Part of the name of the file. Without it, the second call
                 in a test has the number 2, and so on.
             tolerance: By how much bytes may differ, as in
-                :meth:`shardbook.Program.expect`.
-            **budgets: Budgets, as in :meth:`shardbook.Program.expect`.
+                :meth:`shardbook.Program.match`.
+            **budgets: Budgets, as in :meth:`shardbook.Program.within`.
 
         Returns:
             The program, or the layout.
@@ -108,7 +108,7 @@ class Golden:
             found = program(function, *args)
         if budgets:
             try:
-                found.expect(**budgets)
+                found.within(**budgets)
             except AssertionError as error:
                 raise pytest.fail.Exception(str(error)) from None
         with TemporaryDirectory() as folder:

@@ -230,6 +230,24 @@ def test_a_damaged_file(runs: Runs) -> None:
     assert said.endswith(COMMAND)
 
 
+def test_a_file_of_an_earlier_format(runs: Runs) -> None:
+    """It names arguments by numbers; an update writes it again."""
+    runs.write(SHARDED)
+    runs.run(UPDATE)
+    path = runs.path / FILE
+    text = path.read_text()
+    path.write_text(json.dumps({**json.loads(text), "format": 1}))
+    said = failure(runs.run())
+
+    assert f"{FILE} has format 1, from an earlier shardbook" in said
+    assert "Write it again: pytest --shardbook-update, or " in said
+    assert said.endswith(COMMAND)
+    assert f"wrote {FILE}" in runs.run(UPDATE)
+    assert path.read_text() == text
+    runs.run()
+    runs.result.assert_outcomes(passed=1)
+
+
 def test_another_machine(runs: Runs) -> None:
     """A file of another mesh is not compared row by row."""
     runs.write(SHARDED)

@@ -66,7 +66,7 @@ def use_layout(found: TreeLayout) -> None:
     findings: tuple[Finding, ...] = tuple(found.findings())
     assert_type([each.why for each in findings], list[str])
     try:
-        found.expect("layout.json")
+        found.match("layout.json")
     except LayoutMismatch as error:
         assert_type(str(error), str)
 
@@ -83,18 +83,18 @@ def use_program(found: Program) -> None:
     each: Collective = found.communication[0]
     assert_type(each.axes, tuple[str, ...])
     try:
-        found.expect(collectives={"all-reduce": 1})
+        found.within(collectives={"all-reduce": 1})
     except BudgetExceeded as error:
         assert_type(str(error), str)
     try:
-        found.expect("step.json", tolerance=0.1)
+        found.match("step.json", tolerance=0.1)
     except ProgramMismatch as error:
         assert_type(str(error), str)
     difference: Difference = found - found
     changes: tuple[Change, ...] = difference.changes
     assert_type([each.bytes for each in changes], list[int])
-    inputs: tuple[Argument, ...] | None = found.inputs
-    assert_type([each.donated for each in inputs or ()], list[bool])
+    arguments: tuple[Argument, ...] | None = found.arguments
+    assert_type([each.donated for each in arguments or ()], list[bool])
 
 
 def use_verdict(verdict: Verdict) -> None:

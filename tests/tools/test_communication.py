@@ -249,7 +249,7 @@ def test_each_notation_of_groups(groups: str, outer: str) -> None:
     )
 
     assert (seen.kind, seen.axes) == ("all-reduce", NOTATIONS[groups])
-    assert not seen.part
+    assert not seen.subgroup
     assert seen.arrays == ("f32[16]",)
 
 
@@ -272,7 +272,7 @@ def test_a_part_of_an_axis(groups: str, axes: tuple[str, ...]) -> None:
         {"data": 2, "model": 4},
     )
 
-    assert (seen.axes, seen.part) == (axes, True)
+    assert (seen.axes, seen.subgroup) == (axes, True)
     assert f"over part of {' and '.join(axes)}, " in repr(seen)
 
 
@@ -313,7 +313,11 @@ def test_the_axes_of_several_meshes(
         {"z": 8},
     )
 
-    assert (seen.axes, seen.part, seen.aliases) == (axes, False, aliases)
+    assert (seen.axes, seen.subgroup, seen.aliases) == (
+        axes,
+        False,
+        aliases,
+    )
 
 
 def test_a_ragged_all_to_all() -> None:

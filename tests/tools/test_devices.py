@@ -198,7 +198,7 @@ def test_weights_that_each_chip_moves(machine: str) -> None:
         path for each in report.communication for path in each.arguments
     }
 
-    assert moved - {""} == {"[0]['down']", "[0]['up']"}
+    assert moved - {""} == {"ws.down", "ws.up"}
 
 
 HOST, DEVICE = jax.memory.Space.Host, jax.memory.Space.Device
@@ -268,8 +268,8 @@ def test_weights_on_the_host_of_a_tpu(rows: int) -> None:
     size = rows * 4096 * 4 // 4
 
     assert seen.memory.host == 2 * size
-    assert seen.host_arguments == {"[0]": size}
-    assert seen.arguments == {"[1]": 4 * 4096}
+    assert seen.host_argument_bytes == {"w": size}
+    assert seen.argument_bytes == {"x": 4 * 4096}
     assert seen.memory.arguments == 4 * 4096
     assert size <= seen.memory.temporaries < 2 * size + 2**17
     total = getattr(stats, "total_allocation_bytes", seen.memory.total)

@@ -59,8 +59,8 @@ def test_layout_agrees_with_jax(array: jax.ShapeDtypeStruct) -> None:
     assert set(leaf.devices) == array.sharding.device_set
     assert leaf.bytes_per_device == each
     assert leaf.bytes == 8 * each
-    assert eval(leaf.spec) == array.sharding.spec
-    assert not leaf.spec.endswith(",)")
+    assert eval(leaf.where) == array.sharding.spec
+    assert not leaf.where.endswith(",)")
 
 
 @given(TREES)
@@ -145,12 +145,12 @@ def test_an_unreduced_sum() -> None:
         seen = layout(jnp.einsum("a,a->", x, x, out_sharding=total))
     (leaf,) = seen
 
-    assert leaf.spec == "P(unreduced={'model'})"
+    assert leaf.where == "P(unreduced={'model'})"
     assert leaf.bytes == 8 * 4
     assert "P(unreduced={'model'}" in repr(seen)
     reduced = layout(jax.device_put(jnp.ones(()), NamedSharding(mesh, P())))
     with pytest.raises(AssertionError, match="not reduced over model"):
-        seen.expect(reduced)
+        seen.match(reduced)
 
 
 @pytest.mark.skipif(
@@ -171,7 +171,7 @@ def test_what_is_on_no_device() -> None:
     abstract = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     table = layout({"abstract": abstract, "host": np.ones(3), "number": 1})
 
-    assert [leaf.spec for leaf in table] == ["not on a device"] * 3
+    assert [leaf.where for leaf in table] == ["not on a device"] * 3
     assert [leaf.shard_shape for leaf in table] == [None] * 3
     assert table.bytes == table.bytes_per_device == 0
     assert table.bytes_on == {}
@@ -255,7 +255,7 @@ def test_a_plan_for_more_devices_than_there_are() -> None:
     assert (table.bytes_per_device, table.bytes) == (4 * 2 * 4, 64 * 64 * 4)
     assert "512 devices" in repr(table)
     assert layout(model)[1].bytes_per_device == 16 * 2 * 4
-    assert layout(jax.typeof(jnp.ones(3)))[0].spec == "not on a device"
+    assert layout(jax.typeof(jnp.ones(3)))[0].where == "not on a device"
 
 
 def test_an_array_that_is_held_twice() -> None:
@@ -309,5 +309,5 @@ def test_an_array_that_was_donated() -> None:
     table = layout({"x": x, "y": y})
 
     assert x.is_deleted()
-    assert [leaf.spec for leaf in table] == ["deleted", "P('model')"]
+    assert [leaf.where for leaf in table] == ["deleted", "P('model')"]
     assert table.bytes == 8 * 4

@@ -33,7 +33,7 @@ assert len(array.addressable_shards) == 4
 assert not array.is_fully_addressable
 assert table.bytes == 4 * 64 and table.bytes_per_device == 4 * 8
 assert table.bytes_on == dict.fromkeys(jax.devices(), 32)
-assert table.expect(table) is table and table.findings() == ()
+assert table.match(table) is table and table.findings() == ()
 assert len(repr(draw(array)).splitlines()) == 1 + 8
 report = program(lambda x: x.sum(), array)
 assert set(report.collectives) == {"all-reduce"}

@@ -99,7 +99,7 @@ def test_two_arrays_with_one_path() -> None:
 
     assert len(table) == 2
     with pytest.raises(ValueError, match="2 arrays have the path"):
-        table.expect(table)
+        table.match(table)
 
 
 def test_what_is_replicated_and_takes_the_memory() -> None:
@@ -321,15 +321,15 @@ def test_select_and_slices() -> None:
 
 
 def test_a_saved_layout(tmp_path: Path) -> None:
-    """expect() accepts the same layout, and names what differs."""
+    """match() accepts the same layout, and names what differs."""
     path = tmp_path / "layout.json"
     layout(model()).save(path)
     spelled = model(down1=array((512, 256), P(("model",), None)))
     odd = model(down1=array((512, 256), COLUMNS), up0=None)
 
-    assert layout(spelled).expect(path).expect(layout(model()))
+    assert layout(spelled).match(path).match(layout(model()))
     with pytest.raises(AssertionError) as caught:
-        layout(odd).expect(path)
+        layout(odd).match(path)
     assert str(caught.value).splitlines() == [
         f"2 differences from {path}:",
         "gone: layers.0.up.kernel, float32[256,512], P(None, 'model'), a "
@@ -366,15 +366,15 @@ def test_the_difference_of_layouts() -> None:
 def test_a_replicated_array_on_another_mesh(
     sizes: tuple[int, ...], names: tuple[str, ...], same: bool
 ) -> None:
-    """expect() compares the sizes of all axes, but not their order."""
+    """match() compares the sizes of all axes, but not their order."""
     mesh = AbstractMesh(sizes, names, (AxisType.Auto,) * len(sizes))
     here, there = (layout(array((8,), WHOLE, m)) for m in (GRID, mesh))
 
     if same:
-        assert here.expect(there)
+        assert here.match(there)
     else:
         with pytest.raises(AssertionError, match="mesh of data=2, model=4"):
-            here.expect(there)
+            here.match(there)
 
 
 @pytest.mark.parametrize(
@@ -391,14 +391,14 @@ def test_a_broken_file(tmp_path: Path, text: str) -> None:
     path.write_text(text)
 
     with pytest.raises(ValueError, match=r"TreeLayout\.save wrote.*Pass"):
-        layout(model()).expect(path)
+        layout(model()).match(path)
     assert path.read_text() == text
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     """A file that is missing is an error, never a pass."""
     with pytest.raises(FileNotFoundError) as caught:
-        layout(model()).expect(tmp_path / "layout.json")
+        layout(model()).match(tmp_path / "layout.json")
     assert "To write it: layout(model).save(" in caught.value.__notes__[0]
 
 

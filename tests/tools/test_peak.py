@@ -224,9 +224,9 @@ def test_arguments_have_their_paths() -> None:
     report = training(None)
     named = {each.argument for each in report.peak.arrays} - {""}
 
-    assert report.arguments is not None
-    assert named >= {"[0]['up']", "[2]"}
-    assert named <= set(report.arguments)
+    assert report.argument_bytes is not None
+    assert named >= {"weights.up", "tokens"}
+    assert named <= set(report.argument_bytes)
 
 
 def test_layers_that_repeat_are_one_row() -> None:

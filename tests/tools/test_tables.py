@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from shardbook import program
+from shardbook.tools.program.table import _IN_PATHS
 from shardbook.tools.tables import Column, Table, text_of
 
 pytestmark = pytest.mark.newest
@@ -27,7 +28,7 @@ TABLE = Table(
 MOMENTS = Table(
     (Column("arguments"), Column("bytes on one device", right=True)),
     tuple(
-        (f"[0]['opt_state'][0]['{moment}']['mlp']['{name}']['kernel']", "8")
+        (f"optimizer.opt_state.0.{moment}.mlp.{name}.kernel", "8")
         for moment in ("mu", "nu")
         for name in ("wi", "wo")
     ),
@@ -82,7 +83,7 @@ def test_no_two_rows_look_the_same(
         assert len({*rows}) == 4
     moments = text_of(MOMENTS).splitlines()[1:]
     assert [row.count("mu") for row in moments] == [1, 1, 0, 0]
-    assert all(row.startswith("  [0]") for row in moments)
+    assert all(row.startswith("  optimizer") for row in moments)
 
 
 def test_what_tells_rows_apart() -> None:
@@ -90,15 +91,15 @@ def test_what_tells_rows_apart() -> None:
     rows = [row[0] for row in MOMENTS.rows]
     alone = replace(MOMENTS, rows=MOMENTS.rows[:1])
 
-    assert MOMENTS.shortened(rows[0], 0) == "[0]…['mu']…['wi']['kernel']"
-    assert alone.shortened(rows[0], 0) == "[0]…['kernel']"
+    assert MOMENTS.shortened(rows[0], 0) == "optimizer….mu….wi.kernel"
+    assert alone.shortened(rows[0], 0) == "optimizer….kernel"
     assert (
         replace(alone, hidden=rows[1:]).shortened(rows[0], 0)
-        == "[0]…['mu']…['wi']['kernel']"
+        == "optimizer….mu….wi.kernel"
     )
     assert (
         replace(alone, keeps_start=False).shortened(rows[0], 0)
-        == "…['kernel']"
+        == "….kernel"
     )
 
 
@@ -114,18 +115,18 @@ def test_a_collective_keeps_its_kind_and_its_line() -> None:
 
 def test_a_row_loses_the_start_of_a_path_first() -> None:
     """What a collective moves stays, and then the direction goes."""
-    row = "4 all-gather of [0]['blocks'][*]['up']['kernel'] over data, "
+    row = "4 all-gather of params.blocks.*.up.kernel over data, "
     table = Table(
         LINES.columns,
         ((f"{row}forward, model.py:7", "64"),),
-        joint=r"(?=\[[^\]]*\]\[)",
+        joint=_IN_PATHS,
         then="(?<=, )",
         keeps_start=True,
     )
-    start = "4 all-gather of …['up']['kernel'] over data, "
+    start = "4 all-gather of params….up.kernel over data, "
 
     assert table.parts(f"{row}x.py:7")[-2:] == [
-        "['up']['kernel'] over data, ",
+        ".up.kernel over data, ",
         "x.py:7",
     ]
     for room, end in [(64, "forward, model.py:7"), (0, "…model.py:7")]:

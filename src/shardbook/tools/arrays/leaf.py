@@ -50,8 +50,8 @@ class LeafLayout:
     repeats: int = 1
 
     @property
-    def spec(self) -> str:
-        """The ``PartitionSpec``, or a description if there is none."""
+    def where(self) -> str:
+        """The ``PartitionSpec`` in words, or what is there instead."""
         match self.sharding:
             case None:
                 return "deleted" if self.deleted else "not on a device"
@@ -106,7 +106,7 @@ class LeafLayout:
         """
         about: dict[str, Any] = {
             "type": self.type,
-            "spec": self.spec,
+            "spec": self.where,
             "bytes": self.bytes_per_device,
         }
         if isinstance(self.sharding, NamedSharding):

@@ -27,10 +27,10 @@ def strip_value(path: tuple[Any, ...]) -> tuple[Any, ...]:
     return path
 
 
-# A number that is a name, as in "layers.0" or "['layers'][0]", or ends one,
-# as in "layers_0"; of what is rolled up already, the sign in its place. The
-# first of a call's paths, as in "[0]['layers']", is an argument.
-_NUMBER = re.compile(r"[\d*](?:(?<![^._].)|(?<=.[\['].))\d*(?![^.'\]])")
+# A number that is a name, as in "layers.0", or ends one, as in "layers_0";
+# of what is rolled up already, the sign in its place. That in brackets, as
+# in "args[0].kernel", is of an argument.
+_NUMBER = re.compile(r"[\d*](?<![^._].)\d*(?![^.'\]])")
 
 
 def pattern_of(path: str) -> str:

@@ -17,11 +17,11 @@ About = Mapping[str, Any]
 
 
 class LayoutMismatch(AssertionError):  # noqa: N818
-    """A layout differs from the one that ``expect`` was given."""
+    """A layout differs from the one that ``match`` was given."""
 
 
 class ProgramMismatch(AssertionError):  # noqa: N818
-    """A program differs from the file that ``expect`` was given."""
+    """A program differs from the file that ``match`` was given."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from typing import Any
 
 # What is saved, in terms of JSON.
 Content = Mapping[str, Any]
-FORMAT = 1
+FORMAT = 2
+# In an earlier format, arguments of a program were numbers, not names.
+_EARLIEST = {"layout": 1, "program": 2}
 # How each is made, for messages that say how to write a file again.
 _CALLS = {"layout": "layout(model)", "program": "program(step, ...)"}
 _CLASSES = {"layout": "TreeLayout", "program": "Program"}
@@ -43,8 +45,8 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is of another kind or of a newer format, or if
-            ``save`` did not write it.
+        ValueError: If it is of another kind, of a newer format or of one
+            that is no longer read, or if ``save`` did not write it.
     """
     how = how_to_write(kind, path) if kind else ""
     what, advice = "a saved layout or program", ""
@@ -67,17 +69,24 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
             f"{path} is not {what} ({error}){advice}"
         ) from None
     head = found if isinstance(found, dict) else {}
-    its_kind, number = head.get("shardbook"), head.get("format")
-    if its_kind and isinstance(number, int) and number > FORMAT:
+    its_kind, number = str(head.get("shardbook")), head.get("format")
+    if "shardbook" in head and isinstance(number, int) and number > FORMAT:
         raise ValueError(
             f"{path} has format {number}, from a newer shardbook; this one "
             f"reads format {FORMAT}. Install the newer one, or delete the "
             "file and write it again"
         )
+    if isinstance(number, int) and number < _EARLIEST.get(its_kind, 0):
+        raise ValueError(
+            f"{path} has format {number}, from an earlier shardbook, which "
+            "named arguments by numbers. Write it again: pytest "
+            "--shardbook-update, or delete it and call "
+            f"{how_to_write(its_kind, path)}"
+        )
     if kind and its_kind in _CALLS and its_kind != kind:
         raise ValueError(
             f"{path} is a saved {its_kind}, expected a saved {kind}. To "
-            f"compare with it: {_CALLS[its_kind]}.expect({str(path)!r})"
+            f"compare with it: {_CALLS[its_kind]}.match({str(path)!r})"
         )
     if its_kind not in _CALLS or not _is_whole(found):
         raise ValueError(f"{path} is not {what}{advice}")

@@ -27,7 +27,7 @@ from shardbook.tools.compare.files import how_to_write, read
 Record = Mapping[str, Any]
 Row = Mapping[str, Any]
 # The argument of a call that an array is part of.
-_ARGUMENT = re.compile(r"^\[.*?\]")
+_ARGUMENT = re.compile(r"^[^.\[]*(?:\[\d+\])?")
 # A row may have moved to another line, or its function may be renamed.
 _SAME = ("kind", "over", "direction", "argument", "depends on data")
 _BY_FUNCTION = (*_SAME, "function")
@@ -100,9 +100,9 @@ def require_saved(
     if not isinstance(path, str | PathLike):
         hint = "compare two programs with one - other"
         if isinstance(path, Mapping):
-            hint = "for a budget, write expect(collectives=...)"
+            hint = "for a budget, write within(collectives=...)"
         raise TypeError(
-            "expect() takes a file that save wrote, but got a "
+            "match() takes a file that save wrote, but got a "
             f"{type(path).__name__}; {hint}"
         )
     saved = read(path, "program")
@@ -226,7 +226,7 @@ def _of_donation(before: Record, after: Record) -> Iterator[Change]:
             if paths is lost:
                 details = (
                     "The results no longer reuse their memory. To donate "
-                    f"them, pass {_argnums(owners)} to jax.jit."
+                    f"them, pass {_donate(owners)} to jax.jit."
                 )
             elif not lost and reused <= 0:
                 details = (
@@ -275,12 +275,12 @@ def _owners(paths: set[str], record: Record) -> str:
     return ", ".join(names)
 
 
-def _argnums(owners: str) -> str:
-    """Write how arguments are donated, by number if they are whole."""
-    if not re.fullmatch(r"\[\d+\](, \[\d+\])*", owners):
+def _donate(owners: str) -> str:
+    """Write how arguments are donated, by name if they are whole."""
+    names = owners.split(", ")
+    if not all(map(str.isidentifier, names)):
         return "donate_argnums"
-    numbers = tuple(map(int, re.findall(r"\d+", owners)))
-    return f"donate_argnums={numbers}"
+    return f"donate_argnames={tuple(names)}"
 
 
 # --- Collectives ---

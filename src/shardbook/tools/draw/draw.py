@@ -52,7 +52,7 @@ SHAPES = 1000
 class _Part:
     """A slice of an array, and the devices that hold it."""
 
-    region: Slice
+    indices: Slice
     color: str
     devices: tuple[int, ...]
 
@@ -78,8 +78,8 @@ class _Placed:
         self.sharding = leaf.sharding
         self.paper = Paper(leaf.shape, leaf.shard_shape)
         self.parts = [
-            _Part(region, color_of(number), ids)
-            for number, (region, ids) in enumerate(
+            _Part(indices, color_of(number), ids)
+            for number, (indices, ids) in enumerate(
                 holders(leaf.sharding, leaf.shape).items()
             )
         ]
@@ -103,7 +103,7 @@ class _Placed:
         words = f"{self.leaf.dtype}[{','.join(self.sizes())}]"
         times = f"×{self.leaf.repeats}" if self.leaf.repeats > 1 else ""
         return " ".join(
-            filter(None, [self.leaf.path, times, words, self.leaf.spec])
+            filter(None, [self.leaf.path, times, words, self.leaf.where])
         )
 
 
@@ -120,7 +120,7 @@ def _array_picture(array: _Placed) -> Picture:
     left = 7.5 * len(rows) + 12 if paper.down else 2
     parts = []
     for part in array.parts:
-        box = scaled(paper.box(part.region), left, top, scale)
+        box = scaled(paper.box(part.indices), left, top, scale)
         x, y, width, height = box
         words = ranges(part.devices)
         if 7.5 * len(words) > width:
@@ -143,7 +143,7 @@ def _layout_figure(array: _Placed) -> Figure:
     leaf = array.leaf
     partial = values_of(array.sharding) > 1
     held = {
-        device: Cell(array.paper.box(part.region), part.color, partial)
+        device: Cell(array.paper.box(part.indices), part.color, partial)
         for part in array.parts
         for device in part.devices
     }
@@ -208,7 +208,7 @@ def _draw_resharding(before: Any, after: Any) -> Drawing:
     figures = []
     for one, other in pairs[:ARRAYS]:
         old, new = _Placed(one), _Placed(other)
-        title = f"{old.title()} to {new.leaf.spec}"
+        title = f"{old.title()} to {new.leaf.where}"
         figures.append(
             resharding_figure(one, title, old.sharding, new.sharding)
         )

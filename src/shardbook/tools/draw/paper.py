@@ -72,20 +72,20 @@ class Paper:
         return min(max(true, 0.4, blocks / 14), 1)
 
     def _span(
-        self, region: Slice, axes: Sequence[int]
+        self, indices: Slice, axes: Sequence[int]
     ) -> tuple[float, float]:
         place, blocks = 0, 1
         for axis in axes:
-            start, _ = region[axis]
+            start, _ = indices[axis]
             block = start // max(self.shard_shape[axis], 1)
             place = place * self._blocks(axis) + block
             blocks *= self._blocks(axis)
         return place / blocks, 1 / blocks
 
-    def box(self, region: Slice) -> Box:
+    def box(self, indices: Slice) -> Box:
         """Left, top, width and height of a slice."""
-        left, width = self._span(region, self.across)
-        top, height = self._span(region, self.down)
+        left, width = self._span(indices, self.across)
+        top, height = self._span(indices, self.down)
         return (
             left * self.width,
             top * self.height,

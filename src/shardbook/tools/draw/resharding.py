@@ -43,18 +43,19 @@ def _overlap(one: Slice, other: Slice) -> Slice:
     )
 
 
-def _size(region: Slice) -> int:
-    return math.prod(stop - start for start, stop in region)
+def _size(indices: Slice) -> int:
+    return math.prod(stop - start for start, stop in indices)
 
 
-def _inside(region: Slice, blocks: Sequence[int]) -> Iterator[Slice]:
+def _inside(indices: Slice, blocks: Sequence[int]) -> Iterator[Slice]:
     """Cut a slice into blocks."""
     starts = [
         start // size
-        for (start, _), size in zip(region, blocks, strict=True)
+        for (start, _), size in zip(indices, blocks, strict=True)
     ]
     counts = [
-        (b - a) // size for (a, b), size in zip(region, blocks, strict=True)
+        (b - a) // size
+        for (a, b), size in zip(indices, blocks, strict=True)
     ]
     for place in np.ndindex(*counts):
         yield tuple(
@@ -164,10 +165,10 @@ class _Resharding:
         ]
 
 
-def _written(region: Slice | None) -> str:
-    if region is None:
+def _written(indices: Slice | None) -> str:
+    if indices is None:
         return "nothing"
-    return f"[{', '.join(f'{start}:{stop}' for start, stop in region)}]"
+    return f"[{', '.join(f'{start}:{stop}' for start, stop in indices)}]"
 
 
 def _under(words: str, picture: Picture) -> Picture:

@@ -1,5 +1,6 @@
 """Which argument of a compiled program a value is a copy or part of."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,11 @@ class _Value(NamedTuple):
     callers: tuple[tuple[str, str], ...]
 
 
+# What jax writes after a name: ``['kernel']`` or ``[0]``. A key with a dot
+# in it stays, because without brackets it would read as two.
+_KEY = re.compile(r"\[(?:'([^'.\\]*)'|([^\]'.]+))\]")
+
+
 def names_of_parameters(
     module: Module, paths: Sequence[str] = ()
 ) -> dict[int, str]:
@@ -67,10 +73,10 @@ def names_of_parameters(
     Args:
         module: The program.
         paths: The paths of the arguments that it uses, in its order.
-            Without, or where one is empty, XLA's name is taken.
+            Without, or where one is empty, it is what XLA notes.
     """
     names = {
-        each.number: each.op_name.replace("\\'", "'")
+        each.number: _dotted(each.op_name)
         for each in module.computations.get(module.entry, {}).values()
         if each.opcode == "parameter" and each.number is not None
     }
@@ -78,6 +84,13 @@ def names_of_parameters(
     start = len(names) - len(paths)
     given = {at: path for at, path in enumerate(paths, start) if path}
     return names | given
+
+
+def _dotted(name: str) -> str:
+    """Write ``params['w']``, as XLA notes it, as ``params.w``."""
+    # The array of a Variable.
+    name = name.replace("\\'", "'").removesuffix(".value")
+    return _KEY.sub(lambda key: f".{key[1] or key[2]}", name)
 
 
 def parameter_of(run: Run, name: str, module: Module) -> int | None:

@@ -235,8 +235,8 @@ def other_axes(leaves: Leaves) -> Iterator[Found]:
                     leaf,
                     leaf.repeats
                     * abs(leaf.bytes_per_device - model.bytes_per_device),
-                    f"{leaf.spec}, while {count} of {counts.total()} at "
-                    f"{pattern} are {model.spec}",
+                    f"{leaf.where}, while {count} of {counts.total()} at "
+                    f"{pattern} are {model.where}",
                 )
 
 
@@ -263,7 +263,7 @@ def largest_axis(leaves: Leaves) -> Iterator[Found]:
             yield (
                 leaf,
                 _size(leaf),
-                f"{leaf.spec} cuts the dimension of "
+                f"{leaf.where} cuts the dimension of "
                 f"{leaf.shape[small]:,} to {leaf.shape[small] // parts} "
                 "on each device and leaves that of "
                 f"{leaf.shape[large]:,} whole",
@@ -298,8 +298,8 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
                 leaf,
                 leaf.repeats
                 * abs(leaf.bytes_per_device - param.bytes_per_device),
-                f"{leaf.spec}, while the parameter of that name is "
-                f"{param.spec}",
+                f"{leaf.where}, while the parameter of that name is "
+                f"{param.where}",
             )
 
 

@@ -206,7 +206,7 @@ class TreeLayout(Sequence[LeafLayout]):
         return {leaf.path: leaf.to_dict() for leaf in self}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the layout to a file, for :meth:`expect`.
+        """Write the layout to a file, for :meth:`match`.
 
         Raises:
             FileExistsError: If the file exists. Delete it first.
@@ -217,7 +217,7 @@ class TreeLayout(Sequence[LeafLayout]):
         mesh = meshes[0] if meshes else {}
         save("layout", {"mesh": mesh, "arrays": arrays}, path)
 
-    def expect(
+    def match(
         self, other: "TreeLayout | str | PathLike[str]"
     ) -> "TreeLayout":
         """Require the same arrays with the same layout, in a test.
@@ -249,7 +249,7 @@ class TreeLayout(Sequence[LeafLayout]):
             >>> from shardbook import layout
             >>> before = layout({"step": jax.numpy.zeros(())})
             >>> after = layout({"step": jax.numpy.ones(())})
-            >>> after.expect(before)["step"].type
+            >>> after.match(before)["step"].type
             'float32[]'
         """
         path = None if isinstance(other, TreeLayout) else other
@@ -265,7 +265,7 @@ class TreeLayout(Sequence[LeafLayout]):
     def __sub__(self, other: "TreeLayout") -> Difference:
         """Tell how this layout differs from another, path by path.
 
-        Arrays are the same as in :meth:`expect`. Those of repeated layers
+        Arrays are the same as in :meth:`match`. Those of repeated layers
         that differ alike share a line.
 
         Raises:

@@ -45,7 +45,7 @@ def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
     return (
         repeated(leaf.path, leaf.repeats),
         leaf.type,
-        leaf.spec,
+        leaf.where,
         "-" if leaf.shard_shape is None else str(leaf.shard_shape),
         size(leaf.bytes_per_device * leaf.repeats, exact),
         size(leaf.bytes, exact)

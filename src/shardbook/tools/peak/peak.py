@@ -49,7 +49,7 @@ class PeakArray:
         array: Their type on a device, such as ``"f32[32,256,8000]"``.
         count: How many there are.
         bytes: Bytes of all of them, with the padding that a TPU needs.
-        argument: The path of the argument, as in ``arguments`` of
+        argument: The path of the argument, as in ``argument_bytes`` of
             :class:`Program`, if they are one, with ``*`` for the numbers
             of several. Empty if not.
         what: What computes them: the end of ``op_name``, such as

@@ -12,6 +12,7 @@ from shardbook.tools.arrays.leaves import is_array
 from shardbook.tools.arrays.modules import expand_modules, join_modules
 from shardbook.tools.arrays.paths import strip_value
 from shardbook.tools.arrays.shards import Slice, slices_of
+from shardbook.tools.program.names import paths_in_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,10 @@ class Argument:
     """An array that a program takes.
 
     Attributes:
-        wanted: How the program wants it, at its path as
-            :func:`jax.tree_util.keystr` writes it.
+        wanted: How the program wants it, at its path in the call, such as
+            ``"model.blocks.0.up.kernel"``.
         given: How it was passed in: a spec, or ``"a NumPy array"``.
-        moved: Bytes that all devices together receive before the program
+        transfer: Bytes that all devices together receive before the program
             starts.
         donated: Whether its memory is offered to the results.
         offloaded: Whether XLA counts it as being on the host.
@@ -31,7 +32,7 @@ class Argument:
 
     wanted: LeafLayout
     given: str
-    moved: int
+    transfer: int
     donated: bool
     offloaded: bool
     number: int
@@ -69,11 +70,18 @@ def _names(path: tuple[Any, ...]) -> str:
 
 
 def arguments_of(
-    given: Any, lowered: Any, compiled: Any
+    given: Any, names: list[str], lowered: Any, compiled: Any
 ) -> tuple[Argument, ...] | None:
     """Find the arrays that a program uses, in the order of the call.
 
-    None if the program has its arguments under other paths.
+    Args:
+        given: The positional arguments of the call, and those by name.
+        names: The names of the positional arguments.
+        lowered: The program.
+        compiled: The same, compiled.
+
+    Returns:
+        The arrays, or None if the program has them under other paths.
     """
     used = count()
     wanted = jax.tree.map(
@@ -95,13 +103,17 @@ def arguments_of(
     # So an array is the last that fits of those that are left.
     left = _leaves(wanted)
     found: list[Argument] = []
-    for path, leaf in reversed(_leaves(expand_modules(given))):
-        if not is_array(leaf):
-            continue
-        names = _names(path)
+    arrays = [
+        (keys, leaf)
+        for keys, leaf in _leaves(expand_modules(given))
+        if is_array(leaf)
+    ]
+    paths = paths_in_call([keys for keys, _ in arrays], names)
+    for path, (keys, leaf) in reversed([*zip(paths, arrays, strict=True)]):
+        inside = _names(keys)
         for index in range(len(left) - 1, -1, -1):
-            its_path, place = left[index]
-            if _names(its_path) == names and place.shape == leaf.shape:
+            its_keys, place = left[index]
+            if _names(its_keys) == inside and place.shape == leaf.shape:
                 del left[index:]
                 break
         else:
@@ -109,13 +121,12 @@ def arguments_of(
             return None
         if place.sharding is None:
             continue
-        name = jax.tree_util.keystr(path[1:])
-        about = leaf_of(name, place, place.sharding)
+        about = leaf_of(path, place, place.sharding)
         found.append(
             Argument(
                 wanted=about,
-                given=_how_given(name, leaf),
-                moved=about.bytes_per_device
+                given=_how_given(path, leaf),
+                transfer=about.bytes_per_device
                 * _devices_that_lack(leaf, place),
                 donated=place.donated,
                 offloaded=_is_offloaded(place.sharding),
@@ -126,15 +137,15 @@ def arguments_of(
 
 
 def paths_of(
-    inputs: tuple[Argument, ...] | None, compiled: Any
+    arguments: tuple[Argument, ...] | None, compiled: Any
 ) -> tuple[str, ...]:
     """Give the path of each array that a program uses, in its order.
 
     Empty for one that is not in the call, such as a number.
     """
-    if inputs is None:
+    if arguments is None:
         return ()
-    paths = {each.number: each.wanted.path for each in inputs}
+    paths = {each.number: each.wanted.path for each in arguments}
     used = len(jax.tree.leaves(compiled.input_shardings))
     return tuple(paths.get(number, "") for number in range(used))
 
@@ -143,7 +154,7 @@ def _how_given(path: str, leaf: Any) -> str:
     """Say how an array was passed in."""
     if isinstance(leaf, np.ndarray):
         return "a NumPy array"
-    return leaf_of(path, leaf, leaf.sharding).spec
+    return leaf_of(path, leaf, leaf.sharding).where
 
 
 def _is_offloaded(sharding: Any) -> bool:

@@ -16,7 +16,7 @@ _UNITS = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 
 
 class BudgetExceeded(AssertionError):  # noqa: N818
-    """A program exceeds a budget of :meth:`Program.expect`."""
+    """A program exceeds a budget of :meth:`Program.within`."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def require_within(
     memory: int | str | None,
     transfers: int | str | None,
 ) -> None:
-    """Require that a program needs no more than ``Program.expect`` says."""
+    """Require that a program needs no more than ``Program.within`` says."""
     needs = [
         *_of_collectives(program, collectives),
         *_of_sent(program, sent or {}),

@@ -48,7 +48,7 @@ class Collective:
             axes, or else the one in which it is part of the fewest
             devices; if several meshes fit, the first of them in the order
             of ``axes`` of :class:`Program`. Empty if no mesh is known.
-        part: Whether a group has only some of the devices along
+        subgroup: Whether a group has only some of the devices along
             ``axes``: half of those along ``"model"``, for example.
         aliases: The axes of the same devices in the program's other
             meshes, such as ``(("z",),)``. Empty if there is one mesh.
@@ -67,9 +67,9 @@ class Collective:
             ``("f32[64,256]",)``. A combined collective has several.
         arguments: For each of ``arrays``, the path of the argument that it
             is a copy or part of, perhaps in another dtype, written as in
-            ``arguments`` of :class:`Program`; if these are None, as XLA
-            notes it: ``"params['w']"``. Empty if it is computed, as
-            activations and gradients are, or if the program does not tell.
+            ``argument_bytes`` of :class:`Program`: ``"params.w"``. Empty
+            if it is computed, as activations and gradients are, or if the
+            program does not tell.
         bytes: Bytes of these arrays.
         sent: Bytes that a device sends each time that the collective runs,
             if devices pass the data around in a ring. For
@@ -101,7 +101,7 @@ class Collective:
 
     kind: str
     axes: tuple[str, ...]
-    part: bool
+    subgroup: bool
     aliases: tuple[tuple[str, ...], ...]
     group: int
     groups: tuple[tuple[int, ...], ...]
@@ -147,7 +147,7 @@ class Collective:
 def over(each: Collective) -> str:
     """Name the mesh axes that a collective is over."""
     axes = ", or ".join(map(" and ".join, (each.axes, *each.aliases)))
-    if each.part:
+    if each.subgroup:
         axes = f"part of {axes}"
     return axes or f"{each.group} devices"
 

@@ -54,8 +54,7 @@ def communication(
         ids: The ids of the program's devices, in its order. Without, their
             positions are taken for ids.
         arguments: The paths of the arguments that the program uses, in its
-            order. Without, or where one is empty, it is the name that XLA
-            notes, such as ``"params['w']"``.
+            order. Without, or where one is empty, it is what XLA notes.
 
     Raises:
         NotImplementedError: If it has a kind of collective that has no
@@ -83,14 +82,14 @@ def communication(
         arrays, paths = _arrays_put_in(run, kind, module, names)
         frames = sources.frames(run.origin.text)
         size = sum(map(bytes_in, arrays))
-        axes, part, aliases = axes_along(groups, meshes, bool(pairs))
+        axes, subgroup, aliases = axes_along(groups, meshes, bool(pairs))
         along = _DIMENSION.search(attributes)
         cut = kind in ("all-gather", "reduce-scatter")
         found.append(
             Collective(
                 kind=kind,
                 axes=axes,
-                part=part,
+                subgroup=subgroup,
                 aliases=aliases,
                 group=group,
                 groups=tuple(

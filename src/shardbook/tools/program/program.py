@@ -19,6 +19,7 @@ from shardbook.tools.program.compiling import (
     unwrap,
 )
 from shardbook.tools.program.memory import Memory
+from shardbook.tools.program.names import positional_names
 from shardbook.tools.program.report import Program
 from shardbook.tools.program.versions import versions_of
 
@@ -100,7 +101,7 @@ def program(
             :func:`functools.partial` binds, and the object of a jitted
             method, are passed as arguments too:
             ``program(partial(step, model), x)`` is
-            ``program(step, model, x)``, and ``x`` has the path ``"[1]"``.
+            ``program(step, model, x)``.
         *args: Arguments of the call, sharded as they would be in the call.
             Arrays may be abstract: a :class:`jax.ShapeDtypeStruct` is
             taken to be where its sharding says, or, without a sharding,
@@ -133,12 +134,12 @@ def program(
         >>> x = jax.numpy.ones((8, 64))
         >>> seen = program(lambda x, w: x @ w, x, w)
         >>> seen.collectives, seen.transfers
-        ({'all-reduce': 1}, {'[0]': 4096})
+        ({'all-reduce': 1}, {'x': 4096})
         >>> seen.memory.arguments, seen.memory.total
         (1536, 2560)
         >>> from functools import partial
         >>> program(partial(jax.numpy.matmul, x), w).transfers
-        {'[0]': 4096}
+        {'a': 4096}
     """
     function, args, kwargs = unbind(function, args, kwargs)
     function = unwrap(function)
@@ -158,10 +159,12 @@ def program(
         lowered = unwrap(stage)
     if lowered is not None:
         compiled = compile_lowered(lowered)
-    inputs = None
+    arguments = None
     if lowered is not None and lowered is not function:
-        inputs = arguments_of((args, kwargs), lowered, compiled)
-    paths = paths_of(inputs, compiled)
+        names = positional_names(function, len(args), kwargs)
+        given = args, kwargs
+        arguments = arguments_of(given, names, lowered, compiled)
+    paths = paths_of(arguments, compiled)
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     module = Module.of(text)
@@ -174,7 +177,7 @@ def program(
             arguments=paths,
         ),
         memory=Memory.of(compiled.memory_analysis()),
-        inputs=inputs,
+        arguments=arguments,
         axes=_sizes(meshes),
         chip=str(device.device_kind) if device else "",
         versions=versions_of(device),

@@ -53,7 +53,7 @@ class _Part:
 def record_of(program: "Program") -> dict[str, Any]:
     """Describe a program in terms of JSON, alike from run to run."""
     memory = program.memory
-    inputs = program.inputs
+    arguments = program.arguments
     flops = program.flops
     return {
         "versions": dict(program.versions),
@@ -70,23 +70,23 @@ def record_of(program: "Program") -> dict[str, Any]:
         "flops": {"total": flops.total, "counted": flops.counted},
         "collectives": _rows(
             program.communication,
-            [each.wanted.path for each in inputs or ()],
+            [each.wanted.path for each in arguments or ()],
         ),
         "arrays": None
-        if inputs is None
+        if arguments is None
         else {
             each.wanted.path: {
                 **each.wanted.to_dict(),
                 **({"donated": True} if each.donated else {}),
             }
-            for each in inputs
+            for each in arguments
         },
         "transfers": None
-        if inputs is None
+        if arguments is None
         else {
-            each.wanted.path: {"given": each.given, "bytes": each.moved}
-            for each in inputs
-            if each.moved
+            each.wanted.path: {"given": each.given, "bytes": each.transfer}
+            for each in arguments
+            if each.transfer
         },
     }
 

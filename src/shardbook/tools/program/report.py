@@ -34,7 +34,7 @@ class Program:
         communication: The collectives, each with its mesh axes, its bytes,
             how often it runs, and the line of code that caused it.
         memory: The bytes that XLA assigns to the program on one device.
-        inputs: Each array that the program uses, how it is laid out, and
+        arguments: Each array that the program uses, how it is sharded, and
             whether it is donated or moved. None if unknown: the program
             was passed in lowered or compiled, or its arguments have other
             paths.
@@ -53,7 +53,7 @@ class Program:
 
     communication: tuple[Collective, ...]
     memory: Memory
-    inputs: tuple[Argument, ...] | None
+    arguments: tuple[Argument, ...] | None
     axes: Mapping[str, int]
     chip: str
     versions: Mapping[str, str]
@@ -77,7 +77,7 @@ class Program:
         return cls(
             communication(module),
             Memory.of(stats),
-            inputs=None,
+            arguments=None,
             axes={},
             chip="",
             versions={},
@@ -86,32 +86,32 @@ class Program:
         )
 
     @cached_property
-    def arguments(self) -> Mapping[str, int] | None:
+    def argument_bytes(self) -> Mapping[str, int] | None:
         """The bytes on one device of each array that the program uses.
 
-        The key is the path as :func:`jax.tree_util.keystr` writes it,
-        ``"[0]['kernel']"`` or ``"['x']"``. Arrays that are offloaded to
-        the host are not in it. A type below a byte, such as int4, counts
-        one byte for each element, as in ``nbytes``, but XLA may pack it.
-        None if ``inputs`` is None.
+        The key is the name of the argument and the path in it, as
+        :func:`layout` writes it: ``"x"``, ``"model.blocks.0.up.kernel"``.
+        Arrays that are offloaded to the host are not in it. A type below a
+        byte, such as int4, counts one byte for each element, as in
+        ``nbytes``, but XLA may pack it. None if ``arguments`` is None.
         """
         return self._bytes(False)
 
     @cached_property
-    def host_arguments(self) -> Mapping[str, int] | None:
+    def host_argument_bytes(self) -> Mapping[str, int] | None:
         """The bytes on the host, for one device, of offloaded arrays.
 
-        They are by path, as in ``arguments``. Empty on CPU, where there is
-        only one memory. None if ``inputs`` is None.
+        They are by path, as in ``argument_bytes``. Empty on CPU, where
+        there is only one memory. None if ``arguments`` is None.
         """
         return self._bytes(True)
 
     def _bytes(self, offloaded: bool) -> Mapping[str, int] | None:
-        if self.inputs is None:
+        if self.arguments is None:
             return None
         return {
             each.wanted.path: each.wanted.bytes_per_device
-            for each in self.inputs
+            for each in self.arguments
             if each.offloaded == offloaded
         }
 
@@ -121,14 +121,14 @@ class Program:
 
         They are by path, with the bytes that all devices together receive.
         A device receives its slice unless it already holds exactly this
-        slice. None if ``inputs`` is None.
+        slice. None if ``arguments`` is None.
         """
-        if self.inputs is None:
+        if self.arguments is None:
             return None
         return {
-            each.wanted.path: each.moved
-            for each in self.inputs
-            if each.moved
+            each.wanted.path: each.transfer
+            for each in self.arguments
+            if each.transfer
         }
 
     @cached_property
@@ -143,7 +143,7 @@ class Program:
             >>> w, x = jax.numpy.ones((64, 1024)), jax.numpy.ones((32, 64))
             >>> peak = program(jax.grad(loss), w, x).peak
             >>> peak.arrays[0].argument, peak.arrays[0].bytes
-            ('[0]', 262144)
+            ('w', 262144)
         """
         names = names_of_parameters(self._module, self._paths)
         return peak_of(self._module, names, self.memory.total)
@@ -195,7 +195,7 @@ class Program:
         Args:
             *axes: Count only collectives between devices that differ in
                 exactly these mesh axes. Collectives among only some of the
-                devices along these axes (``part`` of
+                devices along these axes (``subgroup`` of
                 :class:`Collective`) count too, and so do those that are
                 over these axes in one mesh and over others in another.
                 Without axes, count all collectives.
@@ -215,10 +215,10 @@ class Program:
             key: What the bytes are summed by:
 
                 - ``"argument"``: the argument that is moved, by its path
-                  as in ``arguments``. A combined collective has several,
-                  and each of its arrays counts for itself. Unknown are
-                  values that the program computes, such as activations
-                  and gradients.
+                  as in ``argument_bytes``. A combined collective has
+                  several, and each of its arrays counts for itself.
+                  Unknown are values that the program computes, such as
+                  activations and gradients.
                 - ``"line"``: the innermost line, ``source`` of
                   :class:`Collective`.
                 - ``"frame"``: each of ``frames`` of :class:`Collective`.
@@ -226,7 +226,7 @@ class Program:
                   larger than what is sent.
                 - ``"axis"``: the mesh axis, or axes joined by ``and``. A
                   collective among only some of the devices along an axis
-                  (``part`` of :class:`Collective`) counts for the axis.
+                  (``subgroup`` of :class:`Collective`) counts for the axis.
                   The names that its axes have in other meshes
                   (``aliases``) are left out.
 
@@ -247,12 +247,12 @@ class Program:
             >>> x = jax.ShapeDtypeStruct((64, 64), "float32", sharding=rows)
             >>> seen = program(lambda x, w: x @ w["up"], x, {"up": x})
             >>> seen.by("argument"), seen.by("axis")
-            ({"[1]['up']": 14336}, {'data': 14336})
+            ({'w.up': 14336}, {'data': 14336})
         """
         return bytes_by(key, self.communication)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write what the program does to a file, for :meth:`expect`.
+        """Write what the program does to a file, for :meth:`match`.
 
         The file is JSON with one row a line, to be committed and read in a
         pull request. It has the collectives by kind, axes, direction,
@@ -288,41 +288,20 @@ class Program:
             >>> whole = NamedSharding(mesh, P())
             >>> after = program(jax.numpy.mean, x.update(sharding=whole))
             >>> print((after - before).changes[1])
-            grown: [0]: P('data') -> P(), 256 -> 2,048 bytes (+700%) on a device
+            grown: a: P('data') -> P(), 256 -> 2,048 bytes (+700%) on a device
         """  # noqa: E501
         if not isinstance(other, Program):
             return NotImplemented
         return compare(record_of(other), record_of(self))
 
-    def expect(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        tolerance: float = 0.02,
-        collectives: Mapping[str, int] | None = None,
-        sent: Mapping[str | tuple[str, ...], int | str] | None = None,
-        memory: int | str | None = None,
-        transfers: int | str | None = None,
+    def match(
+        self, path: str | PathLike[str], *, tolerance: float = 0.02
     ) -> "Program":
-        """Require what was saved, or a budget, in a test.
+        """Require in a test that the program does what was saved.
 
-        With a file that :meth:`save` wrote, the program must do the same.
         Less is a difference as well as more, because a file that is out of
         date would hide the next regression. The rows are those of
         ``program - other``.
-
-        Budgets limit what a program may need. A size is a number of
-        bytes, or text such as ``"1 MiB"``, with B, KiB, MiB, GiB or TiB.
-        What has no budget is not checked.
-
-        The need of a program depends on data if it has collectives in
-        branches, in loops without a known end, or of kind
-        ``"ragged-all-to-all"``. ``expect`` then computes the least and the
-        most that a call may need. The program is within a budget if the
-        most is, exceeds it if the least does, and is undecided in between.
-        For collectives in branches, the least is none and the most is the
-        sum over all branches, even if a call takes one branch and all
-        branches have the same collectives.
 
         Args:
             path: A file that :meth:`save` wrote.
@@ -331,6 +310,46 @@ class Program:
                 the memory that the program needs, or of all FLOPs. Counts
                 of collectives, layouts of arguments, and transfers have to
                 be the same.
+
+        Returns:
+            This program.
+
+        Raises:
+            shardbook.ProgramMismatch: If the program differs from the
+                file, with what is new, gone, grown or shrunk. It is an
+                AssertionError.
+            FileNotFoundError: If there is no such file.
+            TypeError: If the path is something else, such as a program.
+            ValueError: If the file is for another chip or mesh, or is not
+                one of :meth:`save`; or if the tolerance is not from 0 to 1.
+        """
+        require_part(tolerance)
+        require_saved(record_of(self), path, tolerance)
+        return self
+
+    def within(
+        self,
+        *,
+        collectives: Mapping[str, int] | None = None,
+        sent: Mapping[str | tuple[str, ...], int | str] | None = None,
+        memory: int | str | None = None,
+        transfers: int | str | None = None,
+    ) -> "Program":
+        """Require in a test that the program needs no more than a budget.
+
+        A size is a number of bytes, or text such as ``"1 MiB"``, with B,
+        KiB, MiB, GiB or TiB. What has no budget is not checked.
+
+        The need of a program depends on data if it has collectives in
+        branches, in loops without a known end, or of kind
+        ``"ragged-all-to-all"``. Then the least and the most that a call
+        may need are computed. The program is within a budget if the most
+        is, exceeds it if the least does, and is undecided in between. For
+        collectives in branches, the least is none and the most is the sum
+        over all branches, even if a call takes one branch and all branches
+        have the same collectives.
+
+        Args:
             collectives: The most collectives of each kind. Kinds that you
                 don't name must not occur.
             sent: The most bytes that a device sends over a mesh axis, or
@@ -344,31 +363,21 @@ class Program:
             This program.
 
         Raises:
-            shardbook.ProgramMismatch: If the program differs from the
-                file, with what is new, gone, grown or shrunk. It is an
-                AssertionError.
-            FileNotFoundError: If there is no such file.
-            TypeError: If the path is something else, such as a program.
             BudgetExceeded: If the program exceeds a budget. The message
                 has the table, and names undecided budgets too. It is an
                 AssertionError.
-            ValueError: If the file is for another chip or mesh, or is not
-                one of :meth:`save`; if the tolerance is not from 0 to 1;
-                if a kind, an axis or a unit is unknown; or if no budget is
-                exceeded but one is undecided. The message then names the
-                collectives that it depends on.
+            ValueError: If a kind, an axis or a unit is unknown; or if no
+                budget is exceeded but one is undecided. The message then
+                names the collectives that it depends on.
 
         Example:
             >>> import jax
             >>> from shardbook import program
             >>> double = jax.jit(lambda x: 2 * x)
             >>> seen = program(double, jax.numpy.ones(1024))
-            >>> seen.expect(collectives={}, memory="8 KiB").collectives
+            >>> seen.within(collectives={}, memory="8 KiB").collectives
             {}
         """
-        require_part(tolerance)
-        if path is not None:
-            require_saved(record_of(self), path, tolerance)
         require_within(self, collectives, sent, memory, transfers)
         return self
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN = 8
 _COLLECTIVES = 24
 # Before the names in a path, of which the last two stay.
-_IN_PATHS = r"(?=\[[^\]]*\]\[)"
+_IN_PATHS = r"(?=\.[^\s.,]+\..* over )"
 # A name, its number, and how many arrays or lines it stands for.
 _Row = tuple[str, int, int]
 
@@ -39,12 +39,12 @@ def tables_of(program: "Program") -> list[Table]:
     if memory.host:
         sizes["on the host, not in the total"] = memory.host
     tables = [_table("memory", "bytes on one device", sizes.items())]
-    if program.arguments is not None:
-        rows = _rolled_up(program.arguments)
+    if program.argument_bytes is not None:
+        rows = _rolled_up(program.argument_bytes)
         unit = "bytes on one device"
         tables.append(_largest("arguments", unit, rows))
-    if program.host_arguments:
-        rows = _rolled_up(program.host_arguments)
+    if program.host_argument_bytes:
+        rows = _rolled_up(program.host_argument_bytes)
         unit = "bytes for one device"
         tables.append(_largest("arguments on the host", unit, rows))
     unit = "bytes that a device sends"
