@@ -246,9 +246,9 @@ def steps() -> Iterator[tuple[str, Program, Mapping[str, Mistake]]]:
             "an all-reduce is in the accumulation loop": (
                 lambda: accumulating_step(False),
                 (
-                    r"new: .* all-reduce of .* over data, backward, .*"
+                    r"new: .* all-reduce of .* over data, .*: backward, .*"
                     r" < \.\.\. < mutants.py:\d+ < ",
-                    r"gone: .* all-reduce of .*, local_gradients\(\)",
+                    r"gone: .* all-reduce of .*: local_gradients\(\)",
                 ),
             )
         },
@@ -260,7 +260,7 @@ def steps() -> Iterator[tuple[str, Program, Mapping[str, Mistake]]]:
             "the embedding's result is gathered": (
                 lambda: embedding_step(P(None, None)),
                 (
-                    r"new: 1 all-gather of .* over data, embed\(\) .*"
+                    r"new: 1 all-gather of .* over data, .*: embed\(\) .*"
                     r"`return table.at\[ids\].get\(out_sharding=spec\)`",
                 ),
             )
@@ -284,7 +284,9 @@ def try_mistakes() -> Iterator[tuple[bool, str, list[str]]]:
                 try:
                     broken().match(path)
                 except ProgramMismatch as error:
-                    said = str(error).splitlines()[1:-1]
+                    # With the lines below each change.
+                    text = str(error).replace("\n    ", ": ")
+                    said = text.splitlines()[1:-1]
                 named = [
                     next(filter(re.compile(words).search, said), "")
                     for words in expected
