@@ -1,6 +1,6 @@
 """How long the book takes to build, against what can't be saved.
 
-Each figure is a ratio of medians from one run, in which the builds take
+Each figure is a ratio from one run, in which the builds take
 turns. What a build can't save is Sphinx without execution, and the cells
 themselves in one process, where no page finds what another has compiled.
 The last figure is the time of all cores for a page, in imports of jax and
@@ -20,9 +20,9 @@ from timing import medians, seconds
 from shardbook_site.cells import pages_that_run
 
 ROOT = Path(__file__).parents[1]
-ROUNDS = 3
+ROUNDS = 1
 # How often a page is edited.
-EDITS = 5
+EDITS = 3
 # The page that is edited.
 LARGEST = "problems/tree_mode_shard_map.md"
 # Makes the cells of pages run in one process, a namespace for each page.

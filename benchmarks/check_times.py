@@ -1,7 +1,7 @@
 """How long grading takes, in imports of jax and flax.
 
-Each figure is a ratio of medians from one run, in which the commands take
-turns. ``first`` is the first check on a machine, where nothing is cached,
+Each figure is a ratio from one run, in which the commands take turns: more
+rounds would take hours. ``first`` is the first check on a machine, where nothing is cached,
 ``second`` another one of the same file, and ``save`` what ``watch`` takes
 from a save to the verdict. The attempt is the solution.
 """
@@ -21,7 +21,7 @@ from timing import medians, seconds
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
-ROUNDS = 3
+ROUNDS = 1
 # How long a reader thinks and types, at the least, before the next save.
 THOUGHT = 3
 IMPORT = (sys.executable, "-c", "import jax; from flax import nnx")
@@ -98,7 +98,6 @@ def of_problem(problem: str) -> list[float]:
             "second": partial(seconds, *SHARDBOOK, "check", problem),
             "save": watch.save,
         },
-        warm_up=True,
     )
     watch.process.terminate()
     ratios = [found[name] / found["import"] for name in COLUMNS]
