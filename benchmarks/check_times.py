@@ -1,9 +1,10 @@
 """How long grading takes, in imports of jax and flax.
 
-Each figure is a ratio from one run, in which the commands take turns: more
-rounds would take hours. ``first`` is the first check on a machine, where nothing is cached,
-``second`` another one of the same file, and ``save`` what ``watch`` takes
-from a save to the verdict. The attempt is the solution.
+Each figure is a ratio from one run, in which the commands take turns; more
+rounds would take hours. ``first`` is the first check on a machine, where
+nothing is cached, ``second`` another one of the same file, and ``save``
+what ``watch`` takes from a save to the verdict. The attempt is the
+solution.
 """
 
 import os

@@ -206,10 +206,14 @@ def test_a_keyword_that_has_the_name_of_a_position() -> None:
 def test_the_arguments_that_jit_partial_leaves() -> None:
     """program() doesn't give them the names of those that are bound."""
     model = nnx.Linear(8, 8, use_bias=False, rngs=nnx.Rngs(0))
-    step = nnx.jit_partial(lambda model, x: model(x), model, graph=False)
+    left = nnx.jit_partial(lambda model, x: model(x), model, graph=False)
+    all_of_it = nnx.jit(lambda model, x: model(x), graph=False)
+    x = jnp.ones((4, 8))
 
-    assert program(step, jnp.ones((4, 8))).argument_bytes == {
-        "args[0]": 4 * 8 * 4,
+    assert program(left, x).argument_bytes == {"args[0]": x.nbytes}
+    assert program(all_of_it, model, x).argument_bytes == {
+        "model.kernel": 8 * 8 * 4,
+        "x": x.nbytes,
     }
 
 

@@ -28,7 +28,7 @@ def positional_names(
     except (TypeError, ValueError):
         parameters = []
     # nnx.jit_partial shows the signature with what it has bound.
-    if hasattr(function, "partial_args"):
+    if getattr(function, "partial_args", None):
         parameters = []
     names: list[str] = []
     gathered = "args"
