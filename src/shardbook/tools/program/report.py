@@ -35,9 +35,9 @@ class Program:
             how often it runs, and the line of code that caused it.
         memory: The bytes that XLA assigns to the program on one device.
         arguments: Each array that the program uses, how it is sharded, and
-            whether it is donated or moved. None if unknown: the program
-            was passed in lowered or compiled, or its arguments have other
-            paths.
+            whether it is donated or copied first. None if unknown: the
+            program was passed in lowered or compiled, or its arguments
+            have other paths.
         axes: The sizes of the mesh axes, by name. They come from the
             meshes of the arguments, then of the results, then of the
             lowered program, because a :func:`jax.shard_map` may have its
@@ -91,6 +91,9 @@ class Program:
 
         The key is the name of the argument and the path in it, as
         :func:`layout` writes it: ``"x"``, ``"model.blocks.0.up.kernel"``.
+        An argument for which the function has no name is ``"args[0]"``, or
+        ``"rest[0]"`` for ``*rest``, and where two paths would be the same,
+        they are written as ``"tree['a.b']"``.
         Arrays that are offloaded to the host are not in it. A type below a
         byte, such as int4, counts one byte for each element, as in
         ``nbytes``, but XLA may pack it. None if ``arguments`` is None.
@@ -368,7 +371,8 @@ class Program:
                 AssertionError.
             ValueError: If a kind, an axis or a unit is unknown; or if no
                 budget is exceeded but one is undecided. The message then
-                names the collectives that it depends on.
+                names the collectives that it depends on, or says that the
+                transfers are unknown.
 
         Example:
             >>> import jax
