@@ -67,10 +67,13 @@ def test_bfloat16_is_not_rounded() -> None:
 def test_a_second_call_compiles_nothing() -> None:
     """The function is known to jit from call to call."""
     mesh = inputs.mesh_of(jax.device_count(), 1)
-    values = inputs.spread(np.ones(64, np.float32), P("data"), mesh)
-    one_metric.one_metric(values, mesh)
+    one, other = (
+        inputs.spread(np.full(64, value, np.float32), P("data"), mesh)
+        for value in (1, 2)
+    )
+    one_metric.one_metric(one, mesh)
     before = one_metric._mean._cache_size()
 
-    one_metric.one_metric(2 * values, inputs.mesh_of(jax.device_count(), 1))
+    one_metric.one_metric(other, inputs.mesh_of(jax.device_count(), 1))
 
     assert one_metric._mean._cache_size() == before
