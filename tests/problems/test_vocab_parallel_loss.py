@@ -72,6 +72,18 @@ def test_values_and_shardings(mesh: Mesh, left_out: int) -> None:
         assert got.sharding.is_equivalent_to(sharding, 2)
 
 
+def test_labels_as_in_data_for_pytorch(mesh: Mesh) -> None:
+    """A token with -100 is left out like one with -1."""
+    hidden, embedding, labels = arrays(7)
+    marked = np.where(labels == -1, -100, labels).astype(labels.dtype)
+    expected = numpy_loss([hidden, embedding, labels])
+
+    loss, gradients = step_on(mesh)(*on(mesh, [hidden, embedding, marked]))
+
+    for got, want in zip((loss, *gradients), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
 def test_no_label_at_all(mesh: Mesh) -> None:
     """If no token has a label, the loss and the gradients are 0."""
     loss, gradients = step_on(mesh)(*on(mesh, arrays(TOKENS)))
