@@ -69,8 +69,8 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
             f"{path} is not {what} ({error}){advice}"
         ) from None
     head = found if isinstance(found, dict) else {}
-    its_kind, number = str(head.get("shardbook")), head.get("format")
-    if "shardbook" in head and isinstance(number, int) and number > FORMAT:
+    its_kind, number = str(head.get("shardbook", "")), head.get("format")
+    if its_kind and isinstance(number, int) and number > FORMAT:
         raise ValueError(
             f"{path} has format {number}, from a newer shardbook; this one "
             f"reads format {FORMAT}. Install the newer one, or delete the "

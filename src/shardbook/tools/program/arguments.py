@@ -10,7 +10,7 @@ import numpy as np
 from shardbook.tools.arrays.leaf import LeafLayout, leaf_of
 from shardbook.tools.arrays.leaves import is_array
 from shardbook.tools.arrays.modules import expand_modules, join_modules
-from shardbook.tools.arrays.paths import strip_value
+from shardbook.tools.arrays.paths import dotted, strip_value
 from shardbook.tools.arrays.shards import Slice, slices_of
 from shardbook.tools.program.names import paths_in_call
 
@@ -65,8 +65,7 @@ def _leaves(tree: Any) -> list[tuple[Any, Any]]:
 
 def _names(path: tuple[Any, ...]) -> str:
     """Write a path within an argument, in a Module as in its state."""
-    names = jax.tree_util.keystr(path[2:], simple=True, separator=".")
-    return names.removesuffix("value").removesuffix(".")
+    return dotted(path[2:]).removesuffix("value").removesuffix(".")
 
 
 def arguments_of(
