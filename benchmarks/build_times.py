@@ -1,10 +1,9 @@
 """How long the book takes to build, against what can't be saved.
 
-Each figure is a ratio from one run, in which the builds take
-turns. What a build can't save is Sphinx without execution, and the cells
-themselves in one process, where no page finds what another has compiled.
-The last figure is the time of all cores for a page, in imports of jax and
-flax.
+Each figure is a ratio from one run, in which the builds take turns. What a
+build can't save is Sphinx without execution, and the cells themselves in
+one process, where no page finds what another has compiled. The last figure
+is the time of all cores for a page, in imports of jax and flax.
 """
 
 import os
