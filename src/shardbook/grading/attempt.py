@@ -21,6 +21,8 @@ import jax
 from shardbook import inputs
 from shardbook.grading.jobs.progress import CALLED
 
+# What the arguments of calls are made by.
+INPUTS = {name: getattr(inputs, name) for name in inputs.__all__}
 # What is called before code of an attempt or of the solution runs. One of
 # several processes waits for the others there: its collectives would mix
 # with those of what they do still.
@@ -194,7 +196,7 @@ def arguments(
     def value(node: ast.expr) -> Any:
         return eval(
             compile(ast.Expression(node), call, "eval"),
-            {**vars(inputs), **more},
+            {**INPUTS, **more},
         )
 
     found = []
@@ -219,7 +221,7 @@ def begin(
     Returns:
         The function or the input, and what :func:`arguments` gives.
     """
-    first = vars(inputs).get(call.partition("(")[0], function)
+    first = INPUTS.get(call.partition("(")[0], function)
     return first, arguments(call, **{problem: function})
 
 
@@ -230,7 +232,7 @@ def pasteable(call: str) -> str:
         for node in ast.walk(ast.parse(call))
         if isinstance(node, ast.Name)
     }
-    used = sorted(words & set(inputs.__all__))
+    used = sorted(words & INPUTS.keys())
     if not used:
         return call
     return f"from shardbook.inputs import {', '.join(used)}\n{call}"
