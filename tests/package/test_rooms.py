@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "shardbook.problems": set(),
     "shardbook.inputs": set(),
     "shardbook.book": {"shardbook.problems"},
-    "shardbook.grading.jobs": set(),
+    "shardbook.grading.jobs": {"shardbook.tools"},
     "shardbook.grading": {
         *TOOLS,
         "shardbook.problems",

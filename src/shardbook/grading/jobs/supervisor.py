@@ -33,6 +33,7 @@ from shardbook.grading.jobs.sandbox import (
     Call,
     Outcome,
 )
+from shardbook.tools.family import Idleness, kill, kill_group, used
 
 # The exit status of a worker whose call raised (EX_SOFTWARE), and of one
 # that could not recover from a RecursionError.
@@ -40,10 +41,8 @@ FAILED = 70
 RECURSED = 71
 # How many bytes of output are read at once.
 CHUNK = 2**16
-# How often the use of the CPU is looked at, in seconds, and which part of
-# the time is hardly any. A busy machine leaves a worker more than that.
+# How often the use of the CPU is looked at, in seconds.
 PAUSE = 0.5
-HARDLY = 0.02
 # How many seconds a worker has to say where it is as it must end, and how
 # many processes it may start: what forks without end must not take the
 # machine.
@@ -201,13 +200,10 @@ class _Worker:
     def end(self) -> None:
         """End the worker and all processes that it has started."""
         # Where orphans are not adopted, this ends some of them.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        kill_group(self.pid)
         with contextlib.suppress(ChildProcessError):
             while True:
-                for child in psutil.Process().children(recursive=True):
-                    with contextlib.suppress(psutil.Error):
-                        child.kill()
+                kill(_family())
                 os.wait()
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -221,27 +217,21 @@ class _Meter:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.processes = 0
-        self.before = self.busy = self.used()
-        self.since = time.monotonic()
-
-    def used(self) -> float:
-        """Count the processes, and the seconds of CPU time of all."""
-        family = psutil.Process().children(recursive=True)
-        self.processes, used = len(family), 0.0
-        for each in family:
-            with contextlib.suppress(psutil.Error):
-                # Its own time, and that of children which it waited for.
-                used += sum(each.cpu_times()[:4])
-        return used
+        self.before = used(_family())
+        self.idleness = Idleness(seconds, self.before)
 
     def exceeded(self) -> signal.Signals | None:
         """Give the signal of the limit that is exceeded, if one is."""
-        used, now = self.used(), time.monotonic()
-        if used - self.before > self.seconds:
+        family = _family()
+        self.processes, total = len(family), used(family)
+        if total - self.before > self.seconds:
             return signal.SIGXCPU
-        if used - self.busy > HARDLY * self.seconds:
-            self.busy, self.since = used, now
-        return signal.SIGALRM if now - self.since > self.seconds else None
+        return signal.SIGALRM if self.idleness.is_long(total) else None
+
+
+def _family() -> list[psutil.Process]:
+    """Give the worker, and all processes that it has started."""
+    return psutil.Process().children(recursive=True)
 
 
 def _prctl(option: int, value: int) -> None:

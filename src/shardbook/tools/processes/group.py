@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import signal
 import socket
 import tempfile
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from shardbook.tools.family import Idleness, kill, kill_group, used
 from shardbook.tools.lines import lines_of_reader
 from shardbook.tools.processes.fates import (
     Died,
@@ -34,9 +34,6 @@ from shardbook.tools.processes.output import Lines
 PAUSE = 0.1
 GRACE = 1
 ANSWER = 2
-# Which part of the time is hardly any use of the CPU. A busy machine leaves
-# a process more than that.
-HARDLY = 0.02
 
 
 class Member:
@@ -99,11 +96,7 @@ class Member:
 
     def used(self) -> float:
         """Give the seconds of CPU time of it and its children."""
-        seconds = 0.0
-        for each in self.family():
-            with contextlib.suppress(psutil.Error):
-                seconds += sum(each.cpu_times()[:4])
-        return seconds
+        return used(self.family())
 
     def family(self) -> set[psutil.Process]:
         """Give it and its children, with those that it had before."""
@@ -142,11 +135,8 @@ class Member:
     def kill(self) -> None:
         """End it with all its children."""
         family = self.family()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        for each in family:
-            with contextlib.suppress(psutil.Error):
-                each.kill()
+        kill_group(self._process.pid)
+        kill(family)
 
     def close(self) -> None:
         """Wait until it has ended, and close the files."""
@@ -233,8 +223,8 @@ def watch(
     Returns:
         Why it waits no longer, if none has failed and not all have ended.
     """
-    start = since = time.monotonic()
-    busy, until = 0.0, 0.0
+    start, until = time.monotonic(), 0.0
+    idleness = Idleness(seconds)
     outputs = {x.file: x for each in members for x in each.outputs}
     while True:
         links = [each.link for each in members if each.fate is None]
@@ -253,10 +243,7 @@ def watch(
             return ""
         if timeout is not None and now - start > timeout:
             return f"the processes had not ended after {timeout:g} s:"
-        used = sum(each.used() for each in members)
-        if abs(used - busy) > HARDLY * seconds:
-            busy, since = used, now
-        elif now - since > seconds:
+        if idleness.is_long(sum(each.used() for each in members)):
             return f"no process has used the CPU for {seconds:g} s:"
 
 
