@@ -96,7 +96,7 @@ def test_a_collective_to_the_byte(kind: str, axes: tuple[str, ...]) -> None:
     assert (seen.bytes, seen.sent) == (BYTES, sent(BYTES, group))
     assert (seen.times, seen.counted) == (1, True)
     assert seen.direction == ""
-    assert seen.source == f"{__file__}:{line}"
+    assert seen.line == f"{__file__}:{line}"
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -158,7 +158,7 @@ def test_outside_of_a_gradient_there_is_no_direction() -> None:
     seen = {
         (line - step.__code__.co_firstlineno, each.direction)
         for each in found(step, w, X)
-        for line in [int(each.source.rpartition(":")[2])]
+        for line in [int(each.line.rpartition(":")[2])]
     }
 
     assert {(-2, "forward"), (2, "")} <= seen
@@ -194,9 +194,7 @@ def test_the_line_is_the_readers() -> None:
 
     (seen,) = found(forward, model, X)
 
-    assert (
-        seen.source == f"{__file__}:{forward.__code__.co_firstlineno + 1}"
-    )
+    assert seen.line == f"{__file__}:{forward.__code__.co_firstlineno + 1}"
 
 
 # As XLA writes it for accelerators.

@@ -162,7 +162,7 @@ def test_a_loop_of_known_volume(machine: str) -> None:
     assert report.collectives == {"all-reduce": 7}
     assert report.sent("data") == 7 * 256 * 256 * 4
     (seen,) = report.communication
-    assert Path(seen.source.rpartition(":")[0]).name == Path(__file__).name
+    assert Path(seen.line.rpartition(":")[0]).name == Path(__file__).name
     assert report.available
     assert report.memory.total < report.available
 

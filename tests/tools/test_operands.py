@@ -350,7 +350,7 @@ def test_bytes_by_a_key() -> None:
         assert [*sums.values()] == sorted(sums.values(), reverse=True)
     assert set(seen.by("argument")) == {"w", "unknown"}
     assert set(seen.by("line")) | {"unknown"} == {
-        *(each.source for each in seen.communication if each.source),
+        *(each.line for each in seen.communication if each.line),
         "unknown",
     }
     for axes in {each.axes for each in seen.communication}:

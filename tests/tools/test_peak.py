@@ -213,7 +213,7 @@ def test_the_logits_are_found() -> None:
     shown = repr(peak).splitlines()
 
     assert first.array.endswith(f"{WORDS // 4}]")
-    assert "test_peak.py:" in first.source
+    assert "test_peak.py:" in first.line
     assert "test_peak.py:" in shown[1]
     assert shown[-2].split()[-1] == f"{peak.total:,}"
     assert "difference" in shown[-1]

@@ -60,11 +60,11 @@ def lines_of_reader(
 # --- How they are named ---
 
 
-def name_of(place: str, depth: int = 1) -> str:
+def name_of(line: str, depth: int = 1) -> str:
     """Name a line by its file, with as many parts of the path as asked.
 
     Args:
-        place: The file and the number of the line, ``"train.py:31"`` with
+        line: The file and the number of the line, ``"train.py:31"`` with
             its folder.
         depth: How many parts of the path, the last of which is the file.
 
@@ -72,23 +72,23 @@ def name_of(place: str, depth: int = 1) -> str:
         A name such as ``"train.py:31"``, or ``"In[3]:2"`` for the cell of
         a notebook, whose file has a number that means nothing to readers.
     """
-    file, _, line = place.rpartition(":")
+    file, _, number = line.rpartition(":")
     name = _cell(file) or str(Path(*Path(file).parts[-depth:]))
-    return f"{name}:{line}"
+    return f"{name}:{number}"
 
 
-def short(places: Iterable[str]) -> dict[str, str]:
+def short(lines: Iterable[str]) -> dict[str, str]:
     """Name files by as few of their folders as tell them apart."""
-    files = {each: Path(each.rpartition(":")[0]) for each in places}
+    files = {each: Path(each.rpartition(":")[0]) for each in lines}
     names = {}
-    for place, file in files.items():
+    for line, file in files.items():
         depth = 1
         while any(
             other != file and other.parts[-depth:] == file.parts[-depth:]
             for other in files.values()
         ):
             depth += 1
-        names[place] = name_of(place, depth)
+        names[line] = name_of(line, depth)
     return names
 
 

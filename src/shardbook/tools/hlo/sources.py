@@ -24,12 +24,12 @@ class Frame(NamedTuple):
     """A line that called what an instruction comes from.
 
     Attributes:
-        place: The file and the number of the line, ``"train.py:31"`` with
+        line: The file and the number of the line, ``"train.py:31"`` with
             its folder.
         function: The name of the function that the line is in.
     """
 
-    place: str
+    line: str
     function: str
 
 
@@ -39,7 +39,7 @@ class Sources:
     def __init__(self, head: str) -> None:
         files = _names(head, "FileNames")
         functions = _names(head, "FunctionNames")
-        self._places = {
+        self._lines = {
             number: (files[file], functions.get(function, ""), line)
             for number, file, function, line in re.findall(
                 r"^(\d+) \{file_name_id=(\d+) function_name_id=(\d+) "
@@ -49,8 +49,8 @@ class Sources:
             )
         }
         self._frames = {
-            number: (place, parent)
-            for number, place, parent in re.findall(
+            number: (line, parent)
+            for number, line, parent in re.findall(
                 r"^(\d+) \{file_location_id=(\d+) parent_frame_id=(\d+)",
                 head,
                 re.M,
@@ -59,21 +59,21 @@ class Sources:
 
     def of(self, text: str) -> str:
         """Give the innermost line that is of no library."""
-        return next((each.place for each in self.frames(text)), "")
+        return next((each.line for each in self.frames(text)), "")
 
     def frames(self, text: str) -> tuple[Frame, ...]:
         """Give the lines of no library, from the innermost outwards."""
-        number = re.search(r"stack_frame_id=(\d+)", text)
-        frame = number[1] if number else ""
+        found_id = re.search(r"stack_frame_id=(\d+)", text)
+        frame = found_id[1] if found_id else ""
         found: dict[str, Frame] = {}
         while frame in self._frames:
-            place, parent = self._frames[frame]
-            file, function, line = self._places[place]
+            line, parent = self._frames[frame]
+            file, function, number = self._lines[line]
             # Who calls program() is no caller of what it lowers.
             if found and is_ours(file):
                 break
             if not is_library(file):
-                at = f"{file}:{line}"
+                at = f"{file}:{number}"
                 short = function.rpartition("<locals>.")[2]
                 # The call of a gradient is noted several times.
                 found.setdefault(at, Frame(at, short))

@@ -292,7 +292,7 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
         ends = (names[start:] for start in range(len(names)))
         found = [parameters[end, leaf.shape] for end in ends if leaf.shape]
         params = next(filter(None, found), [])
-        if params and _place(leaf) not in map(_place, params):
+        if params and _placement(leaf) not in map(_placement, params):
             param = params[0]
             yield (
                 leaf,
@@ -303,7 +303,7 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
             )
 
 
-def _place(leaf: "LeafLayout") -> tuple[Any, ...]:
+def _placement(leaf: "LeafLayout") -> tuple[Any, ...]:
     return axes_of(leaf), leaf.devices
 
 

@@ -59,7 +59,7 @@ class PeakArray:
             for all of the call, also before they are there.
         direction: The pass of a gradient that computes them, as in
             :class:`Collective`.
-        source: File and line of the code that computes them, outside of
+        line: File and line of the code that computes them, outside of
             jax, flax, optax and Python itself. Empty if the program
             does not tell.
         op_name: The path of transformations and primitives that the first
@@ -73,11 +73,11 @@ class PeakArray:
     what: str
     is_result: bool
     direction: str
-    source: str
+    line: str
     op_name: str
 
     def __repr__(self) -> str:
-        words = _in_words(self, self.source and name_of(self.source))
+        words = _in_words(self, self.line and name_of(self.line))
         return f"<{words}, {self.bytes:,} bytes>"
 
 
@@ -118,11 +118,11 @@ class Peak:
 
     @cached_property
     def _table(self) -> Table:
-        places = short({one.source for one in self.arrays if one.source})
+        names = short({one.line for one in self.arrays if one.line})
         shown = rows_shown(len(self.arrays), _SHOWN)
         rows = [
             (
-                _in_words(each, places.get(each.source, "")),
+                _in_words(each, names.get(each.line, "")),
                 f"{each.bytes:,}",
             )
             for each in self.arrays[:shown]
@@ -170,12 +170,12 @@ def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
         value = _held(buffer, at)
         if buffer.parameter is not None:
             name = names.get(buffer.parameter, "")
-            what = op_name = source = ""
+            what = op_name = line = ""
         else:
             maker = _maker(value)
             name, op_name = "", maker.op_name
             what = _what(maker, entry, names)
-            source = sources.of(maker.text)
+            line = sources.of(maker.text)
         each = PeakArray(
             array=value.shape.array,
             count=1,
@@ -184,7 +184,7 @@ def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
             what=what,
             is_result=value.first is buffer.result,
             direction=direction_of(op_name),
-            source=source,
+            line=line,
             op_name=op_name,
         )
         alike[_key(each)].append(each)
@@ -210,7 +210,7 @@ def _key(each: PeakArray) -> tuple[object, ...]:
         *names,
         each.is_result,
         each.direction,
-        each.source,
+        each.line,
     )
 
 
@@ -275,11 +275,11 @@ def _what(
     return "/".join(telling[-2:]) or maker.opcode
 
 
-def _in_words(each: PeakArray, place: str) -> str:
+def _in_words(each: PeakArray, name: str) -> str:
     """Say what an array is, and where it comes from."""
     what = each.argument or each.what
     if each.is_result and not each.argument:
         what += ", a result"
-    line = "" if each.argument else place or "unknown line"
+    line = "" if each.argument else name or "unknown line"
     words = (f"{each.count} {each.array}", what, each.direction, line)
     return ", ".join(filter(None, words))

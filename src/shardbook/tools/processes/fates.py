@@ -171,7 +171,7 @@ def message(fates: Mapping[int, Fate], why: str) -> str:
     return "\n".join(lines)
 
 
-def places(fates: Mapping[int, Fate]) -> str:
+def whereabouts(fates: Mapping[int, Fate]) -> str:
     """Say where each process was when all were ended from outside."""
     return "\n".join(
         f"process {index} {told(fate, short=True)}"

@@ -26,7 +26,7 @@ from shardbook.tools.processes.fates import (
     Returned,
     causes,
     message,
-    places,
+    whereabouts,
 )
 from shardbook.tools.processes.group import Member, fates_of, group, watch
 from shardbook.tools.processes.member import CALLS, Seat, serve
@@ -295,7 +295,7 @@ def _run(
         try:
             why = watch(members, seconds, timeout)
         except KeyboardInterrupt as interrupt:
-            interrupt.add_note(places(fates_of(members)))
+            interrupt.add_note(whereabouts(fates_of(members)))
             raise
         return fates_of(members), why
 

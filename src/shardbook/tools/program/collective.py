@@ -120,7 +120,7 @@ class Collective:
     op_name: str
 
     @property
-    def source(self) -> str:
+    def line(self) -> str:
         """The innermost of ``frames``, or nothing."""
         return self.frames[0] if self.frames else ""
 
@@ -134,10 +134,10 @@ class Collective:
         return self.counted and self.kind != RAGGED
 
     def __repr__(self) -> str:
-        place = self.source and name_of(self.source)
+        line = self.line and name_of(self.line)
         size = f"{self.bytes:,} bytes"
         what = in_words(self, self.times, arguments_in_words([self]))
-        words = (what, size, place, self.op_name)
+        words = (what, size, line, self.op_name)
         text = ", ".join(filter(None, words))
         if len(text) > _LONGEST - 2:
             text = f"{text[: _LONGEST - 5]}..."

@@ -106,7 +106,7 @@ def communication(
                 counted=run.counted,
                 bounded=run.bounded,
                 direction=direction_of(op_name),
-                frames=tuple(each.place for each in frames),
+                frames=tuple(each.line for each in frames),
                 function=frames[0].function if frames else "",
                 op_name=op_name,
             )

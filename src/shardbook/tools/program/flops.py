@@ -61,7 +61,7 @@ class Flops:
     attention in one.
 
     Attributes:
-        lines: The FLOPs of a call on one device, by source and direction
+        lines: The FLOPs of a call on one device, by line and direction
             as in :class:`Collective`, the most first. For example,
             ``{("train.py:31", "backward"): 4096}``.
         sent: The bytes that a device sends in a call, as in ``sent`` of
@@ -97,10 +97,10 @@ class Flops:
 
     @cached_property
     def _table(self) -> Table:
-        places = short({source for source, _ in self.lines if source})
+        names = short({line for line, _ in self.lines if line})
         rows = []
-        for (source, direction), flops in self.lines.items():
-            words = (direction, places.get(source, "unknown line"))
+        for (line, direction), flops in self.lines.items():
+            words = (direction, names.get(line, "unknown line"))
             rows.append((", ".join(filter(None, words)), f"{flops:,}"))
         shown = rows_shown(len(rows), _SHOWN)
         if rest := [*self.lines.values()][shown:]:

@@ -125,7 +125,7 @@ def _rows(
             row["only"] = some
         types = {array for part in parts for array in part.arrays}
         row |= {
-            "at": _place(parts[0].collective.frames),
+            "at": _in_words(parts[0].collective.frames),
             "arrays": sorted(types)[:_NAMED],
             "times": sum(part.collective.times for part in parts),
             "sent": sum(
@@ -136,7 +136,7 @@ def _rows(
     return rows
 
 
-def _place(frames: tuple[str, ...]) -> str:
+def _in_words(frames: tuple[str, ...]) -> str:
     """Name the innermost lines and the outermost."""
     names = [*map(name_of, frames)]
     if len(names) > 2 * _FRAMES:

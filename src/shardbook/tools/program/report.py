@@ -222,7 +222,7 @@ class Program:
                   several, and each of its arrays counts for itself.
                   Unknown are values that the program computes, such as
                   activations and gradients.
-                - ``"line"``: the innermost line, ``source`` of
+                - ``"line"``: the innermost line, ``line`` of
                   :class:`Collective`.
                 - ``"frame"``: each of ``frames`` of :class:`Collective`.
                   A line has the bytes of all that it calls, so the sum is

@@ -36,7 +36,7 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
     for each in communication:
         patterns = frozenset(map(pattern_of, each.arguments))
         what = in_words(each, 1)
-        alike[what, patterns, each.direction, each.source].append(each)
+        alike[what, patterns, each.direction, each.line].append(each)
     groups: defaultdict[Any, list[Collective]] = defaultdict(list)
     for key, several in alike.items():
         telling = _telling({each.frames for each in several})
@@ -110,7 +110,7 @@ def sent_by_argument(each: Collective) -> Iterator[tuple[str, int]]:
 
 _KEYS: Mapping[str, Callable[[Collective], Iterable[tuple[str, int]]]] = {
     "argument": sent_by_argument,
-    "line": lambda each: [(each.source, each.sent)],
+    "line": lambda each: [(each.line, each.sent)],
     "frame": lambda each: [(at, each.sent) for at in each.frames or [""]],
     "axis": lambda each: [(" and ".join(each.axes), each.sent)],
 }
