@@ -156,13 +156,17 @@ def leaf_of(
     return LeafLayout(
         path=path,
         shape=shape,
-        dtype=str(array.dtype),
+        dtype=_name_of(array.dtype),
         itemsize=array.dtype.itemsize,
         sharding=sharding,
         shard_shape=_shard_shape(sharding, shape),
         deleted=deleted,
         committed=committed,
     )
+
+
+# NumPy makes the name anew each time.
+_name_of = cache(str)
 
 
 @cache
