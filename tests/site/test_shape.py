@@ -17,6 +17,11 @@ from shardbook.reader import attempt_files
 from shardbook_site.cells import CELL
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+GUIDES = sorted(
+    path.relative_to(DOCS).with_suffix("").as_posix()
+    for path in DOCS.glob("guides/**/*.md")
+)
 # Where a problem is, and what is there.
 PLACES = {
     "src/shardbook/problems/{}.py": "the solution",
@@ -165,6 +170,18 @@ def test_a_page_says_what_it_is(name: str, fact: str) -> None:
     assert re.fullmatch(FACTS[fact], facts.get(fact, "")), (
         f"docs/problems/{name}.md: write a line in the front matter, "
         f'"{fact}: ...", that matches {FACTS[fact]!r}'
+    )
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_says_what_it_is(name: str) -> None:
+    """Search results and lists of pages show its summary."""
+    page = (DOCS / f"{name}.md").read_text("utf-8")
+    front = page.split("---\n")[1]
+
+    assert re.search(r"^summary: .+\.$", front, re.M), (
+        f"docs/{name}.md: write a line in the front matter, "
+        '"summary: ...", that is a sentence'
     )
 
 
