@@ -29,8 +29,8 @@ nb_execution_mode = "force"
 # a busy one; only a cell that hangs is to be ended.
 nb_execution_timeout = 600
 nb_execution_show_tb = True
-# The reference describes; it has nothing to run.
-execution_exempt = "reference/*"
+# These describe; they have nothing to run.
+execution_exempt = ["reference/*", "ways"]
 # A picture in words, where there are only words.
 nb_mime_priority_overrides = [("markdown", "text/plain", 0)]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]

@@ -1,6 +1,6 @@
 """Draw what a terminal shows of real runs: "nox -s pictures".
 
-README and front page show these pictures, for the attempt of the README.
+The README shows these pictures, for the attempt that it shows.
 """
 
 import re
@@ -21,7 +21,7 @@ from shardbook.reader import attempt_files
 ROOT = Path(__file__).parents[1]
 STATIC = ROOT / "docs" / "_static"
 README = (ROOT / "README.md").read_text("utf-8")
-NAME = "megatron_mlp"
+NAME = "place_batch"
 # The attempt that the README shows.
 ATTEMPT = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)[0]
 # What differs from run to run.

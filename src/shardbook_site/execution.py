@@ -212,7 +212,8 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
         run = NbMetadataCollector.get_exec_data(env, name)
         page = executed(app, name) if run else v4.new_notebook()
         cells = noted.code_cells(page)
-        if not cells and fnmatch(name, app.config.execution_exempt):
+        exempt = app.config.execution_exempt
+        if not cells and any(fnmatch(name, each) for each in exempt):
             continue
         wrong = list(complaints(cells))
         # MyST-NB has warned of an error.
@@ -244,7 +245,7 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def setup(app: Sphinx) -> None:
     """Fork kernels while pages are read, and check when all were."""
-    app.add_config_value("execution_exempt", "", "env", frozenset({str}))
+    app.add_config_value("execution_exempt", [], "env", frozenset({list}))
     app.add_config_value(
         "execution_xla_flags", XLA_FLAGS, "env", frozenset({str})
     )

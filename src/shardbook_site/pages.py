@@ -7,6 +7,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from shardbook.problems import PARTS
+
 LOGGER = logging.getLogger(__name__)
 Pages = dict[Path, str]  # the HTML of each page, by its file
 
@@ -133,8 +135,40 @@ def unwrap_plain_text(static: Path, pages: Pages) -> None:
         LOGGER.warning("no page has text in elements like %r", PLAIN)
 
 
+TITLE = (
+    '<p aria-level="2" class="caption" role="heading">'
+    '<span class="caption-text">Problems</span></p>'
+)
+PART = "|".join(map(re.escape, PARTS))
+MENU = re.compile(
+    r'<p [^>]*class="caption"[^>]*><span class="caption-text">'
+    rf"(?P<part>{PART})</span></p>\s*"
+    r'(?P<list><ul class="(?P<open>current )?nav bd-sidenav">.*?</ul>)',
+    re.DOTALL,
+)
+
+
+def fold_parts(static: Path, pages: Pages) -> None:
+    """Show the problems of a part in the menu once it is opened.
+
+    The part of the page itself is open.
+    """
+
+    def folded(found: re.Match[str]) -> str:
+        return (
+            f'<details class="menu-part"{" open" if found["open"] else ""}>'
+            f"<summary>{found['part']}</summary>{found['list']}</details>"
+        )
+
+    first = '<details class="menu-part"'
+    for path, text in pages.items():
+        menu = MENU.sub(folded, text)
+        pages[path] = menu.replace(first, f"{TITLE}\n{first}", 1)
+
+
 STEPS = (
     fix_accessibility,
+    fold_parts,
     unwrap_plain_text,
     link_one_stylesheet,
     join_scripts,

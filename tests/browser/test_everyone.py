@@ -162,15 +162,18 @@ def test_the_first_stop_leads_past_the_navigation(page: Page) -> None:
     )
 
 
-def test_a_card_leads_to_its_problem(page: Page) -> None:
-    """A click anywhere on a card does, and what it needs has its own."""
+def test_a_line_leads_to_its_problem(page: Page) -> None:
+    """A click anywhere on it does, and the menu shows its part alone."""
     page.goto("index.html")
-    cards = page.locator(".problem-map li")
-    title = cards.last.locator("a").first.inner_text()
-    # The link of the title lies over the card.
-    cards.last.locator("p").nth(1).click(force=True)
+    lines = page.locator(".problem-map li")
+    title = lines.last.locator("a").first.inner_text()
+    # The link of the title lies over the line.
+    lines.last.locator("p").nth(1).click(force=True)
 
     expect(page.locator("h1:visible")).to_contain_text(title)
+    menu = page.locator(".bd-links a[href*='.html']", has_text="1. Make")
+    expect(menu).to_be_hidden()
+    expect(page.locator(".bd-links .current.active > a")).to_be_visible()
     page.locator(".problem-facts a", has_text="Go to the problem").click()
     expect(page.locator("#problem h2")).to_be_in_viewport()
     needed = page.locator(".problem-facts a").first

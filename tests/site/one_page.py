@@ -36,7 +36,7 @@ def main(name: str) -> int:
             f"{folder}/doctrees",
             "html",
             confoverrides={
-                "execution_exempt": "*",
+                "execution_exempt": ["*"],
                 "nb_execution_excludepatterns": others,
                 "nitpicky": True,
             },
