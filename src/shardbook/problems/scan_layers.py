@@ -71,7 +71,7 @@ def scan_layers(
                 )
         return shard
 
-    # A scan needs no barrier against merging its two passes.
+    # The gradient of a scan is two loops, which XLA doesn't merge.
     @partial(jax.checkpoint, prevent_cse=False)
     def layer(x: jax.Array, shards: Any) -> tuple[jax.Array, None]:
         params = jax.tree.map(gather, shards, specs)
