@@ -33,6 +33,33 @@ def test_a_solved_problem_is_marked_on_the_map(page: Page) -> None:
     expect(page.get_by_text("Solved", exact=True).first).to_be_hidden()
 
 
+def test_the_terminal_brings_what_it_has_noted(page: Page) -> None:
+    """It is added to what is ticked, and the address loses it."""
+    first, second, third, *_ = NAMES
+    page.goto(f"problems/{first}.html")
+    page.get_by_role("checkbox", name="I have solved it").check()
+    page.goto("about:blank")
+    page.goto(f"problems/{second}.html#solved={second},{third},no_such,map")
+    box = page.get_by_role("checkbox", name="I have solved it")
+    expect(box).to_be_checked()
+    expect(page).to_have_url(re.compile(rf"/problems/{second}\.html$"))
+
+    assert page.evaluate(
+        "JSON.parse(localStorage['shardbook-solved'])"
+    ) == [
+        first,
+        second,
+        third,
+    ]
+    page.goto("index.html#solved=")
+    expect(page.locator(".solved-count")).to_have_text(
+        f"3 of {len(NAMES)} solved"
+    )
+    page.goto(f"problems/{first}.html#problem")
+    expect(page.locator("#problem h2")).to_be_in_viewport()
+    expect(page).to_have_url(re.compile("#problem$"))
+
+
 def test_problems_are_numbered_as_in_the_terminal(page: Page) -> None:
     """In the menu, above each page and on the map, over all parts."""
     last = len(NAMES)

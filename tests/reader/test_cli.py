@@ -139,6 +139,26 @@ def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
     assert run("open", NAME, **there).stdout == f"{page.as_uri()}\n" * 2
 
 
+def test_a_page_learns_what_is_solved(run: Run, tmp_path: Path) -> None:
+    """``open`` names it in the fragment, which no server gets to see."""
+    progress = tmp_path / attempt_files.PROGRESS
+    progress.mkdir(parents=True)
+    for name in (*NAMES[:2], "of_another_book"):
+        (progress / f"{name}.py").touch()
+    (progress / f"{NAMES[2]}.hints").touch()
+    code = (
+        "from shardbook import book\n"
+        "from shardbook.__main__ import main\n"
+        "book.address = lambda name: f'https://here.invalid/{name}.html'\n"
+        "main()\n"
+    )
+    said = run("open", NAME, program=("-c", code), BROWSER="echo %s").stdout
+
+    address, opened = said.splitlines()
+    assert address == f"https://here.invalid/{NAME}.html"
+    assert opened == f"{address}#solved={NAMES[0]},{NAMES[1]}"
+
+
 def test_start_writes_the_starter_and_never_overwrites(
     run: Run, tmp_path: Path
 ) -> None:

@@ -109,20 +109,25 @@ def state(name: str) -> str:
     return "edited" if edited else "solved"
 
 
+def solved() -> list[str]:
+    """Return the problems that an attempt has solved, in order."""
+    return [name for name in NAMES if _noted(name).is_file()]
+
+
 def unsolved() -> list[str]:
     """Return the problems that no attempt has solved yet.
 
     They are in order, beginning after the one that was solved last.
     """
-    solved = [name for name in NAMES if _noted(name).is_file()]
+    done = solved()
     last = max(
-        solved,
+        done,
         key=lambda name: _noted(name).stat().st_mtime_ns,
         default=NAMES[-1],
     )
     place = NAMES.index(last) + 1
     order = (*NAMES[place:], *NAMES[:place])
-    return [name for name in order if name not in solved]
+    return [name for name in order if name not in done]
 
 
 def note_solved(name: str, path: Path) -> None:

@@ -210,7 +210,7 @@ def _where() -> Text:
         text.append(
             *cells.get(attempt_files.state(name), (solved, "green"))
         )
-    count = len(NAMES) - len(attempt_files.unsolved())
+    count = len(attempt_files.solved())
     return text.append(f"  {count} of {len(NAMES)} solved\n{_next()}")
 
 
@@ -381,14 +381,20 @@ def hint(name: Name) -> None:
 
 @app.command("open")
 def open_(name: Name) -> None:
-    """Read the page of a problem: in a browser, else in a pager."""
+    """Read the page of a problem: in a browser, else in a pager.
+
+    The page then marks as solved what is solved here.
+    """
     import pydoc
     import webbrowser
 
     address = book.address(name)
     if address:
         _say(OUTPUT, address)
-    if not (address and webbrowser.open(address)):
+    # After the "#", which stays in the browser: no server's log has it.
+    solved = ",".join(attempt_files.solved())
+    marked = f"{address}#solved={solved}" if solved else address
+    if not (address and webbrowser.open(marked)):
         os.environ.setdefault("LESS", "-R")
         with OUTPUT.capture() as page:
             _say(OUTPUT, _markdown(book.statement(name)))
