@@ -1,95 +1,166 @@
 // The search of this book, in the sections of all its pages.
 {
-  const MOST = { found: 20, ofAPage: 3, words: 30, letters: 250 };
+  const MOST = { found: 20, ofAPage: 3, words: 30, names: 30, letters: 250 };
+  const PAUSE = 150; // After a key, in milliseconds.
+  // Words that mean the same on every page. Those for one page alone are
+  // among the keywords in its front matter.
+  const SAME = [
+    "host, node, machine, several processes, multi-process, multi-host, " +
+      "multihost, multi-node",
+    "checkpoint, restore, resume",
+    "mixed precision, bfloat16, bf16",
+    "multi-head attention, attention head",
+    "out of memory, OOM",
+    "remat, rematerialization, gradient checkpointing, " +
+      "activation checkpointing",
+  ];
   const SMALL = new Set(
     (
       "a an and any are as at be been but by can do does for from get got " +
-      "has have how i if in is it its me my no not of on or so than that " +
-      "the then there this to was we what when where which why will with you"
+      "has have how i if in is it its many me much my no not of on or " +
+      "several so than that the then there this to two was we what when " +
+      "where which why will with you"
     ).split(" "),
   );
-  const query = new URLSearchParams(location.search).get("q") ?? "";
   const { sections: address } = document.currentScript.dataset;
-  let sections;
+  const place = document.querySelector(".bd-search-container");
+  const field = place.querySelector("input");
+  const said = place.querySelector("[role=status]");
+  const list = place.querySelector("ul");
 
-  // Whether a text has a word, or several in a row, with any endings.
-  const patterns = new Map();
-  function has(text, words) {
-    if (!patterns.has(words)) {
-      const stems = [words].flat().map((word) => {
-        const stem = word.replace(/(ing|ism|ed|es|s)$/, "");
-        return (stem.length > 3 ? stem : word).replaceAll(".", "\\.");
-      });
-      const row = stems.join("[a-z]*[^a-z0-9]+");
-      patterns.set(words, new RegExp(`(?<![a-z0-9])${row}`, "i"));
-    }
-    return patterns.get(words).test(text);
-  }
-  const hasAll = (text, words) => words.every((word) => has(text, word));
-  const isKnown = (word) => sections.some(({ all }) => has(all, word));
-  // A name of an API, or one of the reader's own.
-  const isName = (word) => /[._\d]|[a-z][A-Z]/.test(word);
-
-  // The words of a name that tell it from others.
-  const content = (text) =>
-    (text.toLowerCase().match(/\w+/g) ?? [])
-      .filter((word) => !SMALL.has(word))
+  const split = (text) => text.match(/\w+(?:\.\w+)*/g) ?? [];
+  const isSmall = (word) => SMALL.has(word.toLowerCase());
+  const stem = (word) =>
+    word
+      .toLowerCase()
+      .replace(/(?<=s|x|z|ch|sh)es$|(?<![aius])s$/, "")
+      .replace(/(?<=.{4})((at)?(ion|ing|ed)|ate|ism)$|(?<=.{5})e$/, "");
+  // What tells a name from others.
+  const content = (words) =>
+    words
+      .filter((word) => !isSmall(word))
+      .map(stem)
       .join("");
+  const NEXT = "[a-z]*[^a-z0-9]+";
+  const groups = SAME.map((group) => group.split(", ").map(split));
+
+  // The words of a query; those that mean the same are one term.
+  function termsOf(query) {
+    const words = [...new Set(split(query))];
+    const begins = (phrase) =>
+      phrase.every((word, at) => stem(word) === stem(words[at] ?? ""));
+    const terms = [];
+    while (words.length) {
+      const same = groups.filter((group) => group.some(begins)).flat();
+      const { length } = same.filter(begins).sort().at(-1) ?? [1];
+      const own = words.splice(0, length);
+      const all = [own, ...same];
+      const inText = (phrase) =>
+        phrase.map((word) => stem(word).replaceAll(".", "\\.")).join(NEXT);
+      terms.push({
+        words: own.join(" "),
+        own: content(own),
+        any: all.map(content).join("|"),
+        inText: `(?:${all.map(inText).join("|")})`,
+      });
+    }
+    return terms;
+  }
+  const patternOf = (terms, joined) =>
+    `(?<![a-z0-9])(?:${terms.map(({ inText }) => inText).join(joined)})`;
+
+  // Whether a text has terms, in a row, with any endings.
+  const patterns = new Map();
+  function has(text, terms) {
+    const pattern = patternOf(terms, NEXT);
+    if (!patterns.has(pattern)) {
+      patterns.set(pattern, new RegExp(pattern, "i"));
+    }
+    return patterns.get(pattern).test(text);
+  }
+  const hasAll = (text, terms) => terms.every((term) => has(text, [term]));
+  // A name of an API, or one of the reader's own.
+  const isName = ({ words }) => /[._\d]|[a-z][A-Z]/.test(words);
 
   // A pasted message has the reader's numbers, quotes and line breaks.
   const letters = (text) => text.toLowerCase().replace(/[^a-z]/g, "");
-  const explains = ({ messages }) =>
-    messages.some((message) => letters(query).includes(letters(message)));
 
-  // How well a section fits words that belong together; 0 if it does not.
-  function fit({ on, title, called, text }, row, words) {
-    const isIt = (name) => content(name) === content(row.join(" "));
-    // Earlier names tell more: the title, then keywords, then tags.
-    const it = called.findIndex(isIt);
-    if (it >= 0) return 9 - it / 100;
-    const within = called.findIndex((name) => has(name, row));
-    if (within >= 0) return 7 - within / 100;
-    if (hasAll(title, words)) return 5;
-    const mentions = text.filter((block) => has(block, row)).length;
-    if (mentions) return 4 + mentions / 1000;
-    const near = (line) => hasAll(`${on}\n${title}\n${line}`, words);
-    return text.join("\n").split("\n").some(near) ? 3 : 0;
+  // How well a section fits terms that belong together; 0 if it does not.
+  function fitOf(row, terms) {
+    const own = terms.map((term) => term.own).join("");
+    const any = terms.map((term) => `(?:${term.any})`).join("");
+    const alike = new RegExp(`^${any}$`);
+    return ({ page, on, id, title, called, contents, text }) => {
+      // Earlier names tell more: the title, then keywords, then tags. Less
+      // than these tell a heading, as "Checkpoints" above errors about them,
+      // and the last part of an API's name, whose title is its id.
+      const isObject = id === title;
+      const least = id && page !== "glossary" ? Number(isObject) : -1;
+      const depth = (at) => (at === least ? MOST.names : at) / 100;
+      const at = isObject
+        ? contents.indexOf(own)
+        : contents.findIndex((name) => alike.test(name));
+      if (at >= 0) return (contents[at] === own ? 9 : 8.995) - depth(at);
+      const within = called.findIndex((name) => has(name, row));
+      if (within >= 0) return 7 - within / 100;
+      if (hasAll(called.join("\n"), terms)) return 6;
+      if (hasAll(`${on}\n${title}`, terms)) return 5;
+      const mentions = text.filter((block) => has(block, row)).length;
+      if (mentions) return 4 + mentions / 1000;
+      const share = terms.filter((term) => has(title, [term])).length;
+      const near = (line) => hasAll(`${on}\n${title}\n${line}`, terms);
+      const lines = text.join("\n").split("\n");
+      return lines.some(near) ? 3 + share / terms.length / 2 : 0;
+    };
   }
 
-  // How much a section has of many words, of which the rare ones tell more.
-  function overlap(words) {
+  // How much a section has of many terms, of which the rare ones tell more.
+  function overlapOf(terms, sections) {
     const weights = new Map(
-      words.map((word) => {
-        const { length } = sections.filter(({ all }) => has(all, word));
-        return [word, Math.log(sections.length / length)];
+      terms.map((term) => {
+        const { length } = sections.filter(({ all }) => has(all, [term]));
+        return [term, Math.log(sections.length / length)];
       }),
     );
     const weigh = (some) => some.reduce((sum, w) => sum + weights.get(w), 0);
     return ({ all }) => {
-      const share = weigh(words.filter((w) => has(all, w))) / weigh(words);
+      const there = terms.filter((term) => has(all, [term]));
+      const share = weigh(there) / weigh(terms);
       return share > 0.6 ? share : 0;
     };
   }
 
   // The sections that rate best, a few of each page.
-  function best(rate) {
-    const ofAPage = {};
-    return sections
+  function best(rate, sections) {
+    const rated = sections
       .map((section) => [rate(section), section])
       .filter(([rating]) => rating)
-      .sort(([a], [b]) => b - a)
+      .sort(([a], [b]) => b - a);
+    // The page about a term comes before what the term means, also while
+    // only a part of the term is typed.
+    const about = rated.findIndex(
+      ([rating, { page }]) => rating > rated[0][0] - 1 && page !== "glossary",
+    );
+    if (about > 0) rated.unshift(...rated.splice(about, 1));
+    const ofAPage = {};
+    const entries = new Set();
+    return rated
       .map(([, section]) => section)
-      .filter(({ page }) => {
-        ofAPage[page] = (ofAPage[page] ?? 0) + 1;
-        return ofAPage[page] <= MOST.ofAPage;
+      .filter(({ page, text }) => {
+        // Terms of one entry of the glossary have the same text.
+        const entry = `${page}\n${text.join("\n")}`;
+        const again = text.length > 0 && entries.has(entry);
+        entries.add(entry);
+        if (!again) ofAPage[page] = (ofAPage[page] ?? 0) + 1;
+        return !again && ofAPage[page] <= MOST.ofAPage;
       })
       .slice(0, MOST.found);
   }
 
-  // The first sentences of a section, or those that have the words.
-  function summary({ title, text }, words) {
-    const count = (line) => words.filter((w) => has(line, w)).length;
-    const wanted = hasAll(title, words) ? 0 : Math.max(...text.map(count));
+  // The first sentences of a section, or those that have the terms.
+  function summary({ title, text }, terms) {
+    const count = (line) => terms.filter((term) => has(line, [term])).length;
+    const wanted = hasAll(title, terms) ? 0 : Math.max(...text.map(count));
     const lines = text.find((block) => count(block) >= wanted)?.split("\n");
     if (!lines) return "";
     const counts = lines.map(count);
@@ -105,69 +176,138 @@
     return element;
   }
 
-  function search() {
-    const given = [...new Set(query.match(/\w+(?:\.\w+)*/g))];
-    const foreign = given.filter((w) => !isName(w) && !isKnown(w));
+  function addMarked(parent, text, terms) {
+    const pattern = new RegExp(`(${patternOf(terms, "|")}\\w*)`, "gi");
+    const parts = terms.length ? text.split(pattern) : [text];
+    for (const [number, textContent] of parts.entries()) {
+      if (number % 2) add(parent, "mark", { textContent });
+      else parent.append(textContent);
+    }
+  }
+
+  function show(query, { sections, topics }) {
+    const isKnown = (term) => sections.some(({ all }) => has(all, [term]));
+    const given = termsOf(query);
     const row = given.filter(isKnown).slice(0, MOST.words);
-    const words = row.filter(
-      (w) => /[a-z]/i.test(w) && !SMALL.has(w.toLowerCase()),
+    const terms = row.filter(({ own }) => /[a-z]/.test(own));
+    const foreign = given.filter(
+      (term) => term.own && !isName(term) && !isKnown(term),
     );
+    const explains = ({ messages }) =>
+      messages.some((message) => letters(query).includes(letters(message)));
     const explained = sections.filter(explains);
     // What is left of "pipeline parallelism" is something else.
-    const few = foreign.length && words.length < 2 && !words.some(isName);
-    let found = few || !words.length ? [] : best((s) => fit(s, row, words));
-    if (!found.length && !explained.length && words.length > 2) {
-      found = best(overlap(words));
+    const few = foreign.length && terms.length < 2 && !terms.some(isName);
+    let found =
+      few || !terms.length ? [] : best(fitOf(row, terms), sections);
+    if (!found.length && !explained.length && terms.length > 2) {
+      found = best(overlapOf(terms, sections), sections);
     }
     found = [...new Set([...explained, ...found])];
-
-    const out = document.querySelector("#search-results");
-    add(out, "h2", { textContent: "Search results" });
-    const said = add(out, "p", { className: "search-summary" });
-    if (found.length) said.append(`Sections found: ${found.length}. `);
-    const several = foreign.length + words.length > 1;
-    const missing = found.length || several ? foreign : words;
-    if (missing.length) said.append(`No page has “${missing.join("”, “")}”. `);
-    else if (!found.length) said.append("No section has all of these words. ");
-    if (!found.length && several && words.length) {
-      said.append("Look for ");
-      words.forEach((word, number) => {
-        if (number) said.append(" or ");
-        const href = `?q=${encodeURIComponent(word)}`;
-        add(said, "a", { href, textContent: word });
-      });
-      said.append(" alone.");
+    const about = (isIt) => topics.filter(({ names }) => names.some(isIt));
+    let asked = about((name) => has(query, termsOf(name)));
+    if (!found.length && !asked.length && given.length) {
+      asked = about((name) => hasAll(name, given));
     }
-    const list = add(out, "ul", { className: "search" });
+
+    for (const { page, id, title, elsewhere } of asked) {
+      const line = add(said, "p", { className: "search-elsewhere" });
+      line.append("Not in this book: ");
+      const base = new URL(`${page}.html`, document.baseURI);
+      const href = `${base}#${id}`;
+      add(line, "a", { href, textContent: title });
+      line.append(". ");
+      for (const [textContent, to] of elsewhere) {
+        if (to) add(line, "a", { href: new URL(to, base), textContent });
+        else line.append(textContent);
+      }
+    }
+    if (asked.length && !found.length) return;
+    const counted = add(said, "p", { className: "search-summary" });
+    const several = foreign.length + terms.length > 1;
+    const missing = found.length || several ? foreign : terms;
+    const named = missing.map(({ words }) => words).join("”, “");
+    if (found.length) counted.append(`Sections found: ${found.length}. `);
+    if (missing.length) counted.append(`No page has “${named}”. `);
+    else if (!found.length) {
+      counted.append("No section has all of these words. ");
+    }
+    if (!found.length && several && terms.length) {
+      counted.append("Look for ");
+      for (const [number, { words }] of terms.entries()) {
+        if (number) counted.append(" or ");
+        const href = `?q=${encodeURIComponent(words)}`;
+        add(counted, "a", { href, textContent: words });
+      }
+      counted.append(" alone.");
+    }
     for (const section of found) {
       const { page, on, id, title } = section;
+      // All of a message would be marked.
+      const shown = explains(section) ? [] : terms;
       const item = add(list, "li");
-      add(item, "a", {
-        href: `${page}.html${id && "#"}${id}`,
-        textContent: id ? `${on} > ${title}` : title,
-      });
-      const shown = explains(section) ? [] : words;
-      add(item, "p", {
-        className: "context",
-        textContent: summary(section, shown),
-      });
+      const link = add(item, "a", { href: `${page}.html${id && "#"}${id}` });
+      addMarked(link, id ? `${on} > ${title}` : title, shown);
+      const context = add(item, "p", { className: "context" });
+      addMarked(context, summary(section, shown), shown);
     }
   }
 
-  for (const field of document.querySelectorAll("input[name=q]")) {
-    field.value = query;
-  }
   // Only who searches loads the text of all pages, and only once.
-  if (query) {
-    const script = add(document.head, "script", { src: address });
-    script.addEventListener("load", () => {
-      sections = SECTIONS;
-      for (const section of sections) {
+  let loading;
+  const load = () =>
+    (loading ??= new Promise((loaded) => {
+      add(document.head, "script", { src: address, onload: loaded });
+    }).then(() => {
+      for (const section of SECTIONS) {
         const { title, names, messages, text } = section;
-        section.called = [title, ...names, ...messages];
+        // "Out of memory" is what comes after "RESOURCE_EXHAUSTED: ".
+        const parts = messages.flatMap((message) => message.split(": "));
+        section.called = [title, ...names, ...parts, ...messages];
+        section.contents = section.called.map((name) => content(split(name)));
         section.all = [...section.called, ...text].join("\n");
       }
-      search();
-    });
+      return {
+        sections: SECTIONS.filter(({ elsewhere }) => !elsewhere),
+        topics: SECTIONS.filter(({ elsewhere }) => elsewhere),
+      };
+    }));
+
+  let waiting;
+  async function search() {
+    clearTimeout(waiting);
+    const query = field.value.trim();
+    const link = new URL(location);
+    if (query) link.searchParams.set("q", query);
+    else link.searchParams.delete("q");
+    history.replaceState(null, "", link);
+    const book = query && (await load());
+    // Meanwhile, more may have been typed.
+    if (query !== field.value.trim()) return;
+    said.replaceChildren();
+    list.replaceChildren();
+    if (query) show(query, book);
   }
+
+  field.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(search, PAUSE);
+  });
+  field.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    search();
+  });
+  // From the field to the results and on, as in a menu.
+  place.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const stops = [field, ...list.querySelectorAll("a")];
+    const at = stops.indexOf(document.activeElement);
+    const next = stops[at + step];
+    if (at < 0 || !next) return;
+    event.preventDefault();
+    next.focus();
+  });
+  field.value = new URLSearchParams(location.search).get("q") ?? "";
+  if (field.value) search();
+  else field.focus();
 }

@@ -20,6 +20,8 @@ PLACES = (nodes.section, nodes.term, desc_signature)
 BLOCKS = (nodes.paragraph, nodes.literal_block, nodes.row, desc_signature)
 # What nobody looks for: outputs, and the facts of other pages.
 APART = {"cell_output", "problem-facts", "problem-map", "toctree-wrapper"}
+# Each of its sections has in its title what no page explains.
+ELSEWHERE = "reference/not_here"
 
 
 def text_of(node: nodes.Node) -> str:
@@ -50,6 +52,23 @@ def places_of(node: nodes.Element) -> list[nodes.Element]:
     return places_of(node.parent)
 
 
+def link_of(node: nodes.Node) -> str:
+    """Return where the page's author leads from here, if anywhere."""
+    if not isinstance(node, nodes.reference):
+        return ""
+    by_author = "first-use" not in node["classes"]
+    return str(node.get("refuri", "")) if by_author else ""
+
+
+def pieces_of(section: nodes.Element) -> list[tuple[str, str]]:
+    """Return each part of a section's text, and where it leads."""
+    return [
+        (part.astext(), link_of(part))
+        for paragraph in section.findall(nodes.paragraph)
+        for part in paragraph
+    ]
+
+
 def sections_of(
     page: str, tree: nodes.document, front: dict[str, str]
 ) -> list[dict[str, Any]]:
@@ -63,7 +82,9 @@ def sections_of(
     Returns:
         For each section, object and term: the page and its title, the id
         and the title, other names, the messages that it explains, and its
-        blocks of text. The page itself is its first section, without id.
+        blocks of text, prose first. The page itself is its first section,
+        without id; of the page ELSEWHERE there are the others alone, each
+        with its text and links in pieces.
     """
     found: dict[int, dict[str, Any]] = {}
     for node in tree.findall(nodes.Element):
@@ -78,15 +99,21 @@ def sections_of(
                 "names": [name.rpartition(".")[2]] * is_object,
                 "messages": [],
                 "text": [],
+                "code": [],
             }
         if isinstance(node, BLOCKS):
             text = text_of(node)
-            is_code = isinstance(node, nodes.literal_block)
-            blocks = text.splitlines() if is_code else [text]
+            kind, blocks = "text", [text]
+            if isinstance(node, nodes.literal_block):
+                # A docstring is a sentence like others.
+                kind, lines = "code", text.replace('"""', "").splitlines()
+                blocks = [line for line in lines if line]
             for place in places_of(node):
                 if id(place) in found:
-                    found[id(place)]["text"] += blocks
+                    found[id(place)][kind] += blocks
     sections = [*found.values()]
+    for section in sections:
+        section["text"] += section.pop("code")
     if sections:
         words = [front.get(k, "") for k in ("keywords", "category", "tags")]
         names = ", ".join(filter(None, words)).split(", ")
@@ -96,6 +123,12 @@ def sections_of(
     if page == "guides/errors":
         for message, title in book.messages().items():
             by_title[title]["messages"].append(message)
+    if page == ELSEWHERE:
+        topics = [*tree.findall(nodes.section)]
+        for section, topic in zip(sections, topics, strict=True):
+            section["names"] = section["title"].split(", ")
+            section["elsewhere"] = pieces_of(topic)
+        return sections[1:]
     return [{**each, "on": sections[0]["title"]} for each in sections]
 
 

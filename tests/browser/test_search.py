@@ -1,9 +1,8 @@
 """The search finds pages, without a network."""
 
 import re
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from bs4 import BeautifulSoup
 from messages import QUOTED
 from playwright.sync_api import Locator, Page, expect
 
@@ -15,13 +14,14 @@ def test_a_word_leads_to_its_page(page: Page) -> None:
     page.keyboard.type("with_partitioning")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=with_partitioning")
-    found = page.locator("#search-results a[href*=partitioned_kernel]")
+    found = page.locator("ul.search a[href*=partitioned_kernel]")
     expect(found.first).to_be_visible()
     found.first.click()
 
     expect(page.locator("h1:visible")).to_contain_text("Annotate a kernel")
 
 
+FIELD = ".bd-search-container input"
 # As a terminal shows them, with names, sizes and line breaks of readers.
 PASTED = {
     **QUOTED,
@@ -62,14 +62,18 @@ PASTED = {
 WORDS = {
     # The field.
     "rank": "glossary.html#term-rank",
-    "OOM": "glossary.html#term-OOM",
-    "ZeRO": "glossary.html#term-ZeRO",
-    "DTensor": "glossary.html#term-DTensor",
-    "tensor parallel": "glossary.html#term-tensor-parallelism",
-    "unreduced": "glossary.html#term-unreduced",
-    "remat": "glossary.html#term-remat",
-    "gradient checkpointing": "glossary.html",
-    "FSDP": "glossary.html#term-FSDP",
+    "twin": "glossary.html#term-twin",
+    "OOM": "silent_failures.html",
+    "ZeRO": "fsdp_step.html",
+    "DTensor": "from_elsewhere.html",
+    "tensor parallel": "megatron_mlp.html",
+    "remat": "scan_layers.html",
+    "gradient checkpointing": "scan_layers.html",
+    "FSDP": "fsdp_step.html",
+    "checkpoint": "restore_onto.html",
+    "GPUs on two nodes": "past_one_machine.html",
+    "multihost": "past_one_machine.html",
+    "mixed precision": "fsdp_adamw.html",
     "DDP": "data_parallel_step.html",
     "EMA": "average_weights.html",
     "LoRA": "state_zero_kernel.html#a-substring-for-a-name",
@@ -87,23 +91,48 @@ WORDS = {
     "with_partitioning my_flurb_step": "partitioned_kernel_shape.html",
     "unhashable type: 'BatchStat'": "#specs-of-another-form",
 }
-# What no page teaches. Where one does, the search is to find it.
-UNTAUGHT = (
-    "MoE",
-    "mixture of experts",
-    "expert parallel",
-    "pipeline parallelism",
-    "context parallel",
-    "ring attention",
-    "gradient accumulation",
-)
+# Questions of the trade, and the place that answers each of them.
+QUESTIONS = {
+    "gradient accumulation": "accumulate_gradients.html",
+    "zero optimizer sharding": "optimizer_like_params.html",
+    "out of memory": "#resource-exhausted-out-of-memory",
+    "tensor parallel mlp": "megatron_mlp.html",
+    "bfloat16 training": "fsdp_adamw.html",
+    "two hosts": "past_one_machine.html",
+    "multi-head attention sharding": "place_state.html",
+    "is my array replicated": "who_holds.html",
+    "checkpoint on another mesh": "restore_onto.html",
+    "how many bytes does fsdp send": "#bytes-that-a-device-sends",
+}
+# What no page explains, and the host of one that does.
+UNTAUGHT = {
+    "KV cache": "jax-ml.github.io",
+    "inference": "jax-ml.github.io",
+    "pipeline": "jax-ml.github.io",
+    "MoE": "maxtext.readthedocs.io",
+    "expert parallel": "maxtext.readthedocs.io",
+    "ring attention": "maxtext.readthedocs.io",
+    "quantize": "qwix.readthedocs.io",
+    "data loader": "google-grain.readthedocs.io",
+    "profile my step": "docs.jax.dev",
+}
 
 
 def found(page: Page, words: str) -> Locator:
-    """Search, and give the links of what is found."""
+    """Follow a link to a search, and give the links of what is found."""
     page.goto(f"search.html?q={quote(words)}")
     expect(page.locator(".search-summary")).not_to_be_empty()
-    return page.locator("#search-results li a")
+    return page.locator("ul.search a")
+
+
+def typed(page: Page, words: str) -> Locator:
+    """Type into the field, and give the links of what is found."""
+    if "search.html" not in page.url:
+        page.goto("search.html")
+    page.locator(FIELD).fill(words)
+    address = re.escape(urlencode({"q": words}))
+    expect(page).to_have_url(re.compile(rf"\?{address}$"))
+    return page.locator("ul.search a")
 
 
 def test_a_pasted_message_leads_to_its_section(page: Page) -> None:
@@ -121,35 +150,89 @@ def test_a_pasted_message_leads_to_its_section(page: Page) -> None:
 def test_what_people_type_leads_to_its_page(page: Page) -> None:
     """Words of the field, names of the API, and questions."""
     for words, address in WORDS.items():
-        expect(found(page, words).first).to_have_attribute(
+        expect(typed(page, words).first).to_have_attribute(
             "href", re.compile(f"{re.escape(address)}$")
         )
-    expect(
-        found(page, "tensor parallel").and_(
-            page.locator("[href$='megatron_mlp.html']")
-        )
-    ).to_be_visible()
 
 
-def test_what_no_page_teaches_leads_nowhere(
-    page: Page, soups: dict[str, BeautifulSoup]
-) -> None:
-    """It says which word is missing, and offers the others alone."""
-    texts = [" ".join(soup.get_text().split()) for soup in soups.values()]
-    for words in UNTAUGHT:
-        if not any(words in text for text in texts):
-            expect(found(page, words)).to_have_count(0)
-    found(page, "flurbs parallelism")
+def test_the_best_page_is_among_the_first_two(page: Page) -> None:
+    """It comes before the glossary, which says what the words mean."""
+    for words, address in QUESTIONS.items():
+        best = re.compile(f"{re.escape(address)}$")
+        typed(page, words)
+        first_two = page.locator("ul.search li:nth-child(-n + 2) > a")
+        addresses = [
+            str(link.get_attribute("href")) for link in first_two.all()
+        ]
 
+        assert any(map(best.search, addresses)), (words, addresses)
+    expect(typed(page, "FSDP").nth(1)).to_have_attribute(
+        "href", "glossary.html#term-FSDP"
+    )
+
+
+def test_what_no_page_teaches_leads_elsewhere(page: Page) -> None:
+    """A line of the list says so, with its link, at once."""
+    for words, host in UNTAUGHT.items():
+        typed(page, words)
+        line = page.locator(".search-elsewhere")
+        expect(line).to_contain_text("Not in this book")
+        expect(line.locator(f"a[href*='//{host}/']").first).to_be_visible()
+    line.locator("a[href*=not_here]").click()
+    expect(page.locator(":target")).to_be_in_viewport()
+
+
+def test_a_word_of_no_page_is_named(page: Page) -> None:
+    """The other words are offered alone."""
+    expect(typed(page, "flurbs parallelism")).to_have_count(0)
     said = page.locator(".search-summary")
     expect(said).to_contain_text("No page has \u201cflurbs\u201d")
     said.get_by_text("parallelism").click()
-    expect(page.locator("#search-results li").first).to_be_visible()
+    expect(page.locator("ul.search li").first).to_be_visible()
 
 
 def test_a_result_shows_the_words_of_its_page(page: Page) -> None:
     """The sentence that was looked for, not the menu above it."""
     found(page, "low-rank matrices")
-    text = page.locator("#search-results p.context").first
+    text = page.locator("ul.search p.context").first
 
     expect(text).to_contain_text("the two low-rank matrices of a LoRA")
+    assert text.locator("mark").all_inner_texts() == [
+        "low",
+        "rank",
+        "matrices",
+    ]
+
+
+def test_results_come_while_one_types(page: Page) -> None:
+    """They can be reached by keyboard, and one can come back to them."""
+    page.goto("search.html")
+    expect(page.locator(FIELD)).to_be_focused()
+    page.keyboard.type("gradient accumul")
+    first = page.locator("ul.search a").first
+    expect(first).to_contain_text("Accumulate gradients")
+    expect(first.locator("mark").first).to_have_text("Accumulate")
+    expect(page.get_by_role("status").first).to_contain_text(
+        re.compile(r"Sections found: \d+")
+    )
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1:visible")).to_contain_text("Accumulate")
+    page.go_back()
+
+    expect(page.locator(FIELD)).to_have_value("gradient accumul")
+    expect(first).to_contain_text("Accumulate gradients")
+    page.locator(FIELD).clear()
+    expect(page.locator("ul.search li")).to_have_count(0)
+    expect(page).to_have_url(re.compile("search.html$"))
+
+
+def test_without_scripts_there_is_no_search(scriptless: Page) -> None:
+    """The page says so, and leads on."""
+    scriptless.goto("search.html")
+    said = scriptless.locator("noscript p")
+    expect(said).to_contain_text("needs JavaScript")
+    said.locator("a[href*=glossary]").click()
+    expect(scriptless.locator("h1").first).to_contain_text("Glossary")
