@@ -52,8 +52,8 @@
     const terms = [];
     while (words.length) {
       const same = groups.filter((group) => group.some(begins)).flat();
-      const { length } = same.filter(begins).sort().at(-1) ?? [1];
-      const own = words.splice(0, length);
+      const lengths = same.filter(begins).map(({ length }) => length);
+      const own = words.splice(0, Math.max(1, ...lengths));
       const all = [own, ...same];
       const inText = (phrase) =>
         phrase.map((word) => stem(word).replaceAll(".", "\\.")).join(NEXT);
@@ -91,9 +91,9 @@
     const any = terms.map((term) => `(?:${term.any})`).join("");
     const alike = new RegExp(`^${any}$`);
     return ({ page, on, id, title, called, contents, text }) => {
-      // Earlier names tell more: the title, then keywords, then tags. Less
-      // than these tell a heading, as "Checkpoints" above errors about them,
-      // and the last part of an API's name, whose title is its id.
+      // Earlier names tell more: the title, then keywords, then tags. A
+      // heading tells less than these, because "Checkpoints" may stand above
+      // errors. So does the last part of an object's name, which is its id.
       const isObject = id === title;
       const least = id && page !== "glossary" ? Number(isObject) : -1;
       const depth = (at) => (at === least ? MOST.names : at) / 100;
