@@ -17,7 +17,9 @@ def feed_batch(rows: np.ndarray, mesh: Mesh) -> jax.Array:
 
     Args:
         rows: This process's rows, ``(count, ...)``, float32 or int32, of
-            the same shape and dtype in all processes.
+            the same shape and dtype in all processes. Don't write to them
+            afterwards, because JAX may still be copying them, or on CPU
+            even use their memory.
         mesh: Mesh of the devices of all processes, with an axis
             ``"data"``; its other axes replicate.
 
