@@ -4,6 +4,7 @@ import contextlib
 import re
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 CLONE = HERE.parents[1]
@@ -52,26 +53,75 @@ def statement(name: str) -> str:
     return _readable(text)
 
 
-def messages() -> dict[str, str]:
-    """Return what never varies of each error, and its section's title.
+class Section(NamedTuple):
+    """A section of the guide to errors, on the page of its kind.
 
-    A section of the guide to errors has these words as code: in its
-    heading, and in its lines that begin with "Also:" or "Formerly:".
+    It has what never varies of each message as code: in its title, and in
+    its lines that begin with "Also:" or "Formerly:".
+
+    Attributes:
+        page: The name of the page.
+        group: The title of the sections around it, or ``""``.
+        text: Its Markdown, from the words of its title on.
     """
-    found = {}
-    for section in re.split("^### ", _page("errors"), flags=re.M)[1:]:
-        lines = re.findall(r"\A.*|^(?:Also|Formerly): .*", section, re.M)
-        title = CODE.sub(r"\2", lines[0])
-        for _, words in CODE.findall("\n".join(lines)):
-            found[words] = title
+
+    page: str
+    group: str
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Its title and the lines with other wordings, as Markdown."""
+        pattern = r"\A.*|^(?:Also|Formerly): .*"
+        return re.findall(pattern, self.text, re.M)
+
+    @property
+    def title(self) -> str:
+        """Its title, as plain text."""
+        return CODE.sub(r"\2", self.lines[0])
+
+    @property
+    def messages(self) -> list[str]:
+        """What never varies of each message."""
+        return [words for _, words in CODE.findall("\n".join(self.lines))]
+
+
+def explanations() -> list[Section]:
+    """List the sections that explain errors, in the order of the guide."""
+    found = []
+    for name in re.findall(r"^errors/\w+$", _page("errors"), re.M):
+        group = ""
+        parts = re.split("^(##+) ", _page(name), flags=re.M)[1:]
+        for level, text in zip(parts[::2], parts[1::2], strict=True):
+            if level == "##":
+                group = ""
+            section = Section(f"guides/{name}", group, text)
+            if section.messages:
+                found.append(section)
+            else:
+                group = section.title
     return found
 
 
 def explained(error: str) -> str:
-    """Return the guide's section on an error, or ``""``."""
-    found = messages().items()
-    titles = (title for words, title in found if words in error)
-    return next((GUIDE + title for title in titles), "")
+    """Return the guide's section on an error, or ``""``.
+
+    If several match, the first one counts.
+    """
+    return next(
+        (
+            GUIDE + section.title
+            for section in explanations()
+            if any(words in error for words in section.messages)
+        ),
+        "",
+    )
+
+
+def section_id(title: str) -> str:
+    """Return what docutils names a section in an address."""
+    words = re.sub("[^a-z0-9]+", "-", title.lower())
+    return words.lstrip("-0123456789").rstrip("-")
 
 
 def _readable(text: str) -> str:
@@ -95,7 +145,9 @@ def address(name: str, section: str = "") -> str:
     """
     page = f"problems/{name}.html"
     if section.startswith(GUIDE):
-        page, section = "guides/errors.html", section.removeprefix(GUIDE)
+        section = section.removeprefix(GUIDE)
+        pages = {each.title: each.page for each in explanations()}
+        page = f"{pages.get(section, 'guides/errors')}.html"
     built = CLONE / "docs" / "_build" / "html" / page
     base = built.as_uri() if built.exists() else ""
     with contextlib.suppress(metadata.PackageNotFoundError):
@@ -103,6 +155,4 @@ def address(name: str, section: str = "") -> str:
         for label, _, site in (url.partition(", ") for url in urls):
             if label == "Documentation" and not base:
                 base = f"{site.rstrip('/')}/{page}"
-    # As docutils names the section.
-    words = re.sub("[^a-z0-9]+", "-", section.lower()).strip("-")
-    return base + f"#{words.lstrip('-0123456789')}" * bool(base and section)
+    return base + f"#{section_id(section)}" * bool(base and section)

@@ -18,7 +18,12 @@ APART = (
     nodes.raw,
     nodes.reference,
 )
-APART_CLASSES = {"predict-reason", "problem-facts", "problem-map"}
+APART_CLASSES = {
+    "error-list",
+    "predict-reason",
+    "problem-facts",
+    "problem-map",
+}
 # Annotations name where an object is defined, inventories where it is
 # documented.
 PUBLIC = {

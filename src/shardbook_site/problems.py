@@ -12,7 +12,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from shardbook import draw
-from shardbook.book import about
+from shardbook.book import about, explanations, section_id
 from shardbook.problems import NAMES, PARTS
 from shardbook.reader import attempt_files
 from shardbook.tools.hlo.text import Module
@@ -121,6 +121,8 @@ class FromTemplate(SphinxDirective):
             picture=picture,
             starter=attempt_files.starter,
             chips=chips,
+            explanations=explanations(),
+            section_id=section_id,
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 

@@ -36,7 +36,7 @@ def page_of(name: str) -> Path:
             return path
     sys.exit(
         f"There is no page {name!r}. Give its name, such as first_look, "
-        "or its path in docs, such as guides/errors"
+        "or its path in docs, such as guides/errors/jit"
     )
 
 

@@ -19,7 +19,13 @@ from shardbook_site.problems import PAGES
 PLACES = (nodes.section, nodes.term, desc_signature)
 BLOCKS = (nodes.paragraph, nodes.literal_block, nodes.row, desc_signature)
 # What nobody looks for: outputs, and the facts of other pages.
-APART = {"cell_output", "problem-facts", "problem-map", "toctree-wrapper"}
+APART = {
+    "cell_output",
+    "error-list",
+    "problem-facts",
+    "problem-map",
+    "toctree-wrapper",
+}
 # Each of its sections has in its title what no page explains.
 ELSEWHERE = "reference/not_here"
 
@@ -120,9 +126,9 @@ def sections_of(
         sections[0]["names"] = [page.rpartition("/")[2], *names]
         sections[0]["text"].insert(0, front.get("summary", ""))
     by_title = {section["title"]: section for section in sections}
-    if page == "guides/errors":
-        for message, title in book.messages().items():
-            by_title[title]["messages"].append(message)
+    for each in book.explanations():
+        if each.page == page:
+            by_title[each.title]["messages"] += each.messages
     if page == ELSEWHERE:
         topics = [*tree.findall(nodes.section)]
         for section, topic in zip(sections, topics, strict=True):

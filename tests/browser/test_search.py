@@ -83,7 +83,7 @@ WORDS = {
     # Names of the API.
     "with_partitioning": "partitioned_kernel_shape.html",
     "nnx.update": "split_merge_round_trip.html#on-eight-devices",
-    "no_collectives": "errors.html#is-forbidden-by-no-collectives",
+    "no_collectives": "explicit_axes.html#is-forbidden-by-no-collectives",
     "shardbook.layout": "tools.html#shardbook.layout",
     "fsdp_step": "problems/fsdp_step.html",
     # Questions, and a name of the reader's own.
@@ -141,7 +141,7 @@ def test_a_pasted_message_leads_to_its_section(page: Page) -> None:
         first = found(page, message).first
         expect(first).to_contain_text(heading)
         expect(first).to_have_attribute(
-            "href", re.compile("guides/errors.html#.")
+            "href", re.compile("guides/errors/.*html#.")
         )
     first.click()
     expect(page.locator(":target")).to_be_in_viewport()

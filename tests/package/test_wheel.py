@@ -92,8 +92,11 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
         for path in ROOT.glob("src/shardbook/**/*.py")
     } | {"shardbook/py.typed"}
 
+    pages = ROOT.glob("docs/guides/errors/*.md")
+    kinds = [f"errors/{path.stem}" for path in pages]
+
     assert held - about == package | {
-        f"shardbook/pages/{name}.md" for name in (*NAMES, "errors")
+        f"shardbook/pages/{name}.md" for name in (*NAMES, "errors", *kinds)
     }
     assert any(name.endswith("/licenses/LICENSE") for name in about)
 

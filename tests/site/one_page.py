@@ -2,7 +2,7 @@
 
 "nox -s problem -- NAME" runs this. The other pages are built too, so that
 links to them and terms of the glossary are found. A page is named as for
-"nox -s page -- NAME": state_zero_kernel, errors or guides/errors.
+"nox -s page -- NAME": state_zero_kernel, errors/jit or guides/errors/jit.
 """
 
 import sys

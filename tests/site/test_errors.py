@@ -1,6 +1,5 @@
 """The guide to errors explains what people meet, in their words."""
 
-import re
 from collections.abc import Callable
 
 import jax
@@ -12,6 +11,10 @@ from messages import QUOTED
 
 from shardbook import book
 from shardbook_site.cells import CELL
+from shardbook_site.run_page import DOCS
+
+SECTIONS = book.explanations()
+KINDS = [*DOCS.glob("guides/errors/*.md")]
 
 
 def filled_later() -> object:
@@ -106,22 +109,35 @@ def test_an_error_is_explained(mistake: Callable[[], object]) -> None:
 
 def test_the_guide_requires_the_errors_that_it_explains() -> None:
     """A cell has the words of each heading, and what "Also:" adds."""
-    sections = re.split("^### ", book._page("errors"), flags=re.M)[1:]
-    for section in sections:
-        code = "".join(CELL.findall(section))
-        lines = re.findall(r"\A.*|^Also: .*", section, re.M)
+    for section in SECTIONS:
+        code = "".join(CELL.findall(section.text))
+        lines = [
+            line
+            for line in section.lines
+            if not line.startswith("Formerly: ")
+        ]
         for _, words in book.CODE.findall("\n".join(lines)):
             assert words in code, f"no cell raises {words!r}"
-    assert len(sections) > 20
+    assert len(SECTIONS) > 70
 
 
 def test_a_message_is_in_the_guide_once() -> None:
     """Each has one section, and code in code keeps its backticks."""
-    found = book.messages()
-    page = book._page("errors")
+    pages = "".join(path.read_text("utf-8") for path in KINDS)
+    found = [words for each in SECTIONS for words in each.messages]
 
-    for words, title in found.items():
-        assert title in found or title == "Fixed in the tested versions"
-        assert page.count(f"`{words}`") <= 1, words
+    assert len(found) == len({*found})
+    for section in SECTIONS:
+        old = section.title == "Fixed in the tested versions"
+        assert section.title in section.messages or old
+    for words in found:
+        assert pages.count(f"`{words}`") <= 1, words
     assert "is forbidden by `no_collectives`" in found
     assert book.explained("nothing that anyone ever raised") == ""
+
+
+def test_the_guide_has_each_page_of_errors() -> None:
+    """Sections of a page are found if the contents of the guide name it."""
+    named = {section.page for section in SECTIONS}
+
+    assert named == {f"guides/errors/{path.stem}" for path in KINDS}

@@ -17,6 +17,7 @@ from shardbook_site.run_page import DOCS, page_of as run, set_flags
         ("errors", "guides/errors.md"),
         ("guides/errors", "guides/errors.md"),
         ("guides/errors.md", "guides/errors.md"),
+        ("errors/jit", "guides/errors/jit.md"),
     ],
 )
 def test_a_page_is_found_by_its_name_and_its_path(
