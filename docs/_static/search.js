@@ -82,9 +82,6 @@
   // A name of an API, or one of the reader's own.
   const isName = ({ words }) => /[._\d]|[a-z][A-Z]/.test(words);
 
-  // A pasted message has the reader's numbers, quotes and line breaks.
-  const letters = (text) => text.toLowerCase().replace(/[^a-z]/g, "");
-
   // How well a section fits terms that belong together; 0 if it does not.
   function fitOf(row, terms) {
     const own = terms.map((term) => term.own).join("");
@@ -193,8 +190,7 @@
     const foreign = given.filter(
       (term) => term.own && !isName(term) && !isKnown(term),
     );
-    const explains = ({ messages }) =>
-      messages.some((message) => letters(query).includes(letters(message)));
+    const explains = ({ messages }) => quotes(query, messages);
     const explained = sections.filter(explains);
     // What is left of "pipeline parallelism" is something else.
     const few = foreign.length && terms.length < 2 && !terms.some(isName);

@@ -10,7 +10,11 @@ KIB, REQUESTS = 170, 10
 SEARCH_KIB = 400
 SEARCH = {"language_data", "search", "searchindex", "searchtools"}
 # Scripts, and what a page that loads one has.
-PARTS = {"explorer": "shardbook-explorer", "predict": "predict"}
+PARTS = {
+    "errors": "error-filter",
+    "explorer": "shardbook-explorer",
+    "predict": "predict",
+}
 
 
 def test_a_page_is_light(

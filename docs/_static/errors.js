@@ -1,0 +1,49 @@
+// The list of errors: what is pasted or typed filters it, and an address of
+// the time when all sections were on one page leads on to the right one.
+{
+  const list = document.querySelector(".error-list");
+  const filter = document.querySelector(".error-filter");
+  const field = filter.querySelector("input");
+  const status = filter.querySelector("[role=status]");
+  const items = [...list.querySelectorAll("li")];
+  const lines = items.filter((item) => !item.querySelector("li"));
+
+  // A server could not do this: it never sees what follows the "#".
+  function follow() {
+    const line = document.getElementById(location.hash.slice(1));
+    if (list.contains(line)) location.replace(line.querySelector("a").href);
+  }
+
+  function find(text) {
+    const messages = (line) =>
+      [...line.querySelectorAll("code")].map((code) => code.textContent);
+    const quoted = lines.filter((line) => quotes(text, messages(line)));
+    if (quoted.length) return quoted;
+    const words = text.toLowerCase().match(/[a-z]+/g) ?? [];
+    return lines.filter((line) =>
+      words.every((word) => line.textContent.toLowerCase().includes(word)),
+    );
+  }
+
+  function show() {
+    const found = find(field.value);
+    for (const item of items) {
+      item.hidden = !found.some((line) => item.contains(line));
+    }
+    const some = found.length < lines.length ? `${found.length} of ` : "";
+    status.textContent = `${some}${lines.length} messages`;
+    if (found.length) return;
+    const { content_root: root } = document.documentElement.dataset;
+    const link = document.createElement("a");
+    link.href = `${root}search.html?q=${encodeURIComponent(field.value)}`;
+    link.textContent = "Search the whole book instead";
+    status.append(". ", link, ".");
+  }
+
+  follow();
+  addEventListener("hashchange", follow);
+  filter.hidden = false;
+  field.addEventListener("input", show);
+  // Not only when it is loaded: "back" shows a page as it was left.
+  addEventListener("pageshow", show);
+}
