@@ -241,7 +241,7 @@ def pictures(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure how long grading and building take; 22 minutes."""
+    """Measure how long grading and building take; 20 minutes."""
     install(session, "docs")
     session.run("python", "benchmarks")
 

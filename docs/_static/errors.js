@@ -19,6 +19,13 @@
       [...line.querySelectorAll("code")].map((code) => code.textContent);
     const quoted = lines.filter((line) => quotes(text, messages(line)));
     if (quoted.length) return quoted;
+    // "Out of memory" is what comes after "RESOURCE_EXHAUSTED: ".
+    const parts = (line) =>
+      messages(line)
+        .flatMap((message) => message.split(": ").slice(1))
+        .filter((part) => part.includes(" "));
+    const partly = lines.filter((line) => quotes(text, parts(line)));
+    if (partly.length) return partly;
     const words = text.toLowerCase().match(/[a-z]+/g) ?? [];
     return lines.filter((line) =>
       words.every((word) => line.textContent.toLowerCase().includes(word)),

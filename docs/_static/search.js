@@ -7,13 +7,16 @@
   const SAME = [
     "host, node, machine, several processes, multi-process, multi-host, " +
       "multihost, multi-node",
-    "checkpoint, restore, resume",
+    "restore, resume",
+    "another, other, different",
     "mixed precision, bfloat16, bf16",
     "multi-head attention, attention head",
     "out of memory, OOM",
     "remat, rematerialization, gradient checkpointing, " +
       "activation checkpointing",
   ];
+  // What a page has besides its text, for after all other pages.
+  const ASIDE = new Set(["sources", "your-attempt"]);
   const SMALL = new Set(
     (
       "a an and any are as at be been but by can do does for from get got " +
@@ -130,7 +133,10 @@
   // The sections that rate best, a few of each page.
   function best(rate, sections) {
     const rated = sections
-      .map((section) => [rate(section), section])
+      .map((section) => [
+        rate(section) * (ASIDE.has(section.id) ? 0.1 : 1),
+        section,
+      ])
       .filter(([rating]) => rating)
       .sort(([a], [b]) => b - a);
     // The page about a term comes before what the term means, also while
@@ -201,7 +207,11 @@
     }
     found = [...new Set([...explained, ...found])];
     const about = (isIt) => topics.filter(({ names }) => names.some(isIt));
-    let asked = about((name) => has(query, termsOf(name)));
+    // "Decoding" is a topic, and "decoder" a word of many messages.
+    const words = (text) => ` ${split(text).map(stem).join(" ")} `;
+    let asked = explained.length
+      ? []
+      : about((name) => words(query).includes(words(name)));
     if (!found.length && !asked.length && given.length) {
       asked = about((name) => hasAll(name, given));
     }
@@ -221,7 +231,9 @@
     if (asked.length && !found.length) return;
     const counted = add(said, "p", { className: "search-summary" });
     const several = foreign.length + terms.length > 1;
-    const missing = found.length || several ? foreign : terms;
+    // Of a message, what is missing are the reader's own names.
+    const own = found.length || several ? foreign : terms;
+    const missing = explained.length ? [] : own;
     const named = missing.map(({ words }) => words).join("”, “");
     if (found.length) counted.append(`Sections found: ${found.length}. `);
     if (missing.length) counted.append(`No page has “${named}”. `);

@@ -180,6 +180,12 @@ def test_what_no_page_teaches_leads_elsewhere(page: Page) -> None:
         expect(line.locator(f"a[href*='//{host}/']").first).to_be_visible()
     line.locator("a[href*=not_here]").click()
     expect(page.locator(":target")).to_be_in_viewport()
+    # A decoder, in a message that the book explains, is no decoding.
+    message = (
+        "Received incompatible devices for jitted computation: decoder"
+    )
+    expect(found(page, message).first).to_be_visible()
+    expect(page.locator(".search-elsewhere")).to_have_count(0)
 
 
 def test_a_word_of_no_page_is_named(page: Page) -> None:
