@@ -121,7 +121,7 @@ class FromTemplate(SphinxDirective):
             picture=picture,
             starter=attempt_files.starter,
             chips=chips,
-            explanations=explanations(),
+            explanations=explanations,
             section_id=section_id,
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
