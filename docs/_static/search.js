@@ -11,7 +11,11 @@
     "another, other, different",
     "mixed precision, bfloat16, bf16",
     "multi-head attention, attention head",
-    "out of memory, OOM",
+    "out of memory, OOM, CUDA out of memory, CUDA_ERROR_OUT_OF_MEMORY",
+    "all-reduce, allreduce",
+    "all-gather, allgather",
+    "reduce-scatter, reducescatter",
+    "all-to-all, alltoall",
     "remat, rematerialization, gradient checkpointing, " +
       "activation checkpointing",
   ];
@@ -30,6 +34,7 @@
   const field = place.querySelector("input");
   const said = place.querySelector("[role=status]");
   const list = place.querySelector("ul");
+  const nothing = place.querySelector(".search-nothing");
 
   const split = (text) => text.match(/\w+(?:\.\w+)*/g) ?? [];
   const isSmall = (word) => SMALL.has(word.toLowerCase());
@@ -229,6 +234,7 @@
       }
     }
     if (asked.length && !found.length) return;
+    nothing.hidden = found.length > 0;
     const counted = add(said, "p", { className: "search-summary" });
     const several = foreign.length + terms.length > 1;
     // Of a message, what is missing are the reader's own names.
@@ -238,7 +244,9 @@
     if (found.length) counted.append(`Sections found: ${found.length}. `);
     if (missing.length) counted.append(`No page has “${named}”. `);
     else if (!found.length) {
-      counted.append("No section has all of these words. ");
+      counted.append(
+        several ? "No section has all of these words. " : "Nothing is found. ",
+      );
     }
     if (!found.length && several && terms.length) {
       counted.append("Look for ");
@@ -294,6 +302,7 @@
     if (query !== field.value.trim()) return;
     said.replaceChildren();
     list.replaceChildren();
+    nothing.hidden = true;
     if (query) show(query, book);
   }
 

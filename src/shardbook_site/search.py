@@ -113,7 +113,12 @@ def sections_of(
             if isinstance(node, nodes.literal_block):
                 # A docstring is a sentence like others.
                 kind, lines = "code", text.replace('"""', "").splitlines()
-                blocks = [line for line in lines if line]
+                # Each page prints its versions.
+                blocks = [
+                    line
+                    for line in lines
+                    if line and "jax.__version__}" not in line
+                ]
             for place in places_of(node):
                 if id(place) in found:
                     found[id(place)][kind] += blocks

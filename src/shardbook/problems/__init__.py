@@ -37,7 +37,7 @@ PARTS = {
         "fsdp_adamw",
         "repair_step",
     ),
-    "Past one machine": (
+    "Several processes": (
         "feed_batch",
         "one_metric",
     ),
