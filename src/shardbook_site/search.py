@@ -30,13 +30,23 @@ APART = {
 ELSEWHERE = "reference/not_here"
 
 
+def words_of(node: nodes.Node) -> str:
+    """Return the text of a node, without HTML that its author wrote."""
+    if not [*node.findall(nodes.raw)]:
+        return node.astext()
+    copy = node.deepcopy()
+    for raw in [*copy.findall(nodes.raw)]:
+        raw.parent.remove(raw)
+    return copy.astext()
+
+
 def text_of(node: nodes.Node) -> str:
     """Return the text of a node; each of its lines is a sentence."""
     cells = node.children if isinstance(node, nodes.row) else [node]
     lines = [
         " ".join(line.split())
         for cell in cells
-        for line in cell.astext().splitlines()
+        for line in words_of(cell).splitlines()
     ]
     return (" · " if len(cells) > 1 else "\n").join(filter(None, lines))
 

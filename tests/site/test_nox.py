@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -200,7 +201,8 @@ def test_a_build_that_is_killed(
     _, alive = psutil.wait_procs([server, kernel], timeout=600)
     # Sphinx leaves them.
     for reader in readers:
-        reader.kill()
+        with suppress(psutil.NoSuchProcess):
+            reader.kill()
 
     assert not alive
     assert readers
