@@ -36,6 +36,12 @@ from shardbook.inputs.fsdp_step import (
     squared_error,
 )
 from shardbook.inputs.init_boxed import dense, normed, random_key
+from shardbook.inputs.mixed_precision_step import (
+    large_and_small,
+    mean_score,
+    mlp_error,
+    mlp_kernels,
+)
 from shardbook.inputs.one_metric import spread
 from shardbook.inputs.optimizer_like_params import adafactor, from_shapes
 from shardbook.inputs.place_batch import numpy_batch
@@ -102,9 +108,13 @@ __all__ = [
     "labels",
     "laid_out",
     "language_model",
+    "large_and_small",
     "linear",
+    "mean_score",
     "mesh_of",
     "mlp",
+    "mlp_error",
+    "mlp_kernels",
     "mlp_params",
     "momentum",
     "named",

@@ -37,6 +37,9 @@ PARTS = {
         "fsdp_adamw",
         "repair_step",
     ),
+    "Past Auto and float32": (
+        "mixed_precision_step",
+    ),
     "Several processes": (
         "feed_batch",
         "one_metric",
