@@ -7,6 +7,7 @@ the line that imports these names.
 
 from jax.sharding import PartitionSpec as P
 
+from shardbook.inputs.attention_by_heads import attention_params
 from shardbook.inputs.average_weights import assorted, train
 from shardbook.inputs.clip_local import (
     GRADIENT_SPECS,
@@ -91,6 +92,7 @@ __all__ = [
     "adafactor",
     "adam",
     "assorted",
+    "attention_params",
     "backwards",
     "checkpoint",
     "clipped_adamw",

@@ -39,6 +39,7 @@ PARTS = {
     ),
     "Past Auto and float32": (
         "mixed_precision_step",
+        "attention_by_heads",
     ),
     "Several processes": (
         "feed_batch",

@@ -1,0 +1,216 @@
+"""What a right ``attention_by_heads`` must show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, Near, limited
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    compiled,
+    of_made,
+    once,
+)
+from shardbook.grading.measures.placement import shards_by_path
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside what the page counts.
+SCALARS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The gradients of a loss, and how they were computed.
+
+    Attributes:
+        gradients: Those of params and of x, by name.
+        program: What was compiled.
+        over_model: Bytes that a device may send over "model".
+        over_data: Bytes that it may send over "data".
+    """
+
+    gradients: dict[str, Any]
+    program: Program
+    over_model: int
+    over_data: int
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Slopes:
+    """Take the gradients of a loss under jit."""
+    _, ((params, x, mesh), _) = arguments(
+        case.call, attention_by_heads=attempt.function
+    )
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x, mesh) ** 2).sum()
+
+    step = jax.jit(jax.grad(loss, argnums=(0, 1)))
+    with attempt.running():
+        executable = step.lower(params, x).compile()
+        of_params, of_x = jax.block_until_ready(executable(params, x))
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    # In a ring, an all-reduce sends so many times its bytes.
+    one_sum = 2 * (model - 1) * (x.nbytes // data) // model
+    k, v = params["k"], params["v"]
+    whole = k.nbytes + v.nbytes if k.shape[1] % model else 0
+    kernels = sum(
+        w.addressable_shards[0].data.nbytes for w in params.values()
+    )
+    return Slopes(
+        {"params": of_params, "x": of_x},
+        program(executable),
+        2 * one_sum + 2 * whole + SCALARS,
+        2 * kernels + SCALARS,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def sent_over_model(made: Slopes) -> str:
+    """Describe what is sent, but over "data" alone."""
+    count = made.program.sent() - made.program.sent("data")
+    return f"{limited(count, made.over_model)} bytes on a device"
+
+
+def sent_over_data(made: Slopes) -> str:
+    """Describe what is sent over "data"."""
+    count = limited(made.program.sent("data"), made.over_data)
+    return f"{count} bytes on a device"
+
+
+def flops(seen: Seen) -> int:
+    """Count the FLOPs of matrix products in all that a call compiles."""
+    programs = compiled(seen.attempt, seen.case)
+    return sum(each.flops.total for each in programs)
+
+
+def on(mesh: str, heads: int, kv_heads: int) -> Case:
+    """Call it inside jit, for so many heads on a mesh."""
+    return Case(
+        "in_jit(attention_by_heads)("
+        f"attention_params(32, {heads}, {kv_heads}, 8, {mesh}), "
+        f"laid_out(normal(8, 32, 32), P('data'), {mesh}), {mesh})",
+        programs=True,
+    )
+
+
+def in_turn(by: str) -> Callable[[Any, jax.Array, Mesh], jax.Array]:
+    """Give heads, or devices, the key-value heads in turn."""
+
+    def answer(params: Any, x: jax.Array, mesh: Mesh) -> jax.Array:
+        heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
+        together = heads // mesh.shape["model"] if by == "devices" else 1
+        own = np.arange(heads) // together % kv_heads
+        q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
+        y = jax.nn.dot_product_attention(
+            q, k[:, :, own], v[:, :, own], is_causal=True
+        )
+        return jnp.einsum("blhk,hkd->bld", y, params["out"])
+
+    return answer
+
+
+COUNT = jax.device_count()
+# Devices that share a key-value head, and devices that have several.
+CASES = [
+    *([on(f"mesh_of(2, {COUNT // 2})", 8, 2)] if COUNT >= 4 else []),
+    on(f"mesh_of({COUNT}, 1)", 6, 3),
+    on(f"mesh_of(1, {COUNT})", 4 * COUNT, 2 * COUNT if COUNT >= 4 else 1),
+]
+EXAMPLE = CASES[0].call
+(REFUSED,) = [on(f"mesh_of(1, {COUNT})", 3 * COUNT, 3).call]
+TURNS = [
+    same.Rival(
+        in_turn(by),
+        f"the {by} take the key-value heads in turn, but query head i uses "
+        "key-value head i // (heads / kv_heads)",
+        read="The wrong key-value head",
+    )
+    for by in ("query heads", "devices")
+]
+ERROR = (
+    "no ValueError names the key-value heads and the devices, of which "
+    "neither number divides the other"
+)
+WRONG = "this is not causal grouped-query attention"
+SLOPES = "a gradient of (y**2).sum() is wrong"
+LAYOUT = 'y is not sharded as P("data")'
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than its own query heads, and their key-value "
+    "heads once"
+)
+FORWARD = (
+    "in the forward pass, devices exchange more than one sum of their "
+    "terms of the output"
+)
+BACKWARD = (
+    'over "model", devices exchange more than one sum of the output, one '
+    "of the gradient of x, and those of the gradients of replicated k and v"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than the kernels\' gradients'
+)
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=TURNS),
+    same.refusal(REFUSED, ERROR, names=f"3 {COUNT}"),
+    same.values(
+        CASES,
+        of_slopes(lambda made: made.gradients),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES,
+        flops,
+        MORE,
+        read="Every key-value head on each device",
+        agree=AtMost(1.02, "FLOPs of matrix products on a device"),
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        read="On eight devices",
+        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+    ),
+    same.communication(
+        CASES,
+        of_slopes(sent_over_model),
+        BACKWARD,
+        read="Too many sums in the backward pass",
+    ),
+    same.communication(CASES, of_slopes(sent_over_data), OVER_DATA),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        CASES,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|replicat|vma", "The API"),
+    ("divi(sible|de)|multiple of|IsManualSubgroup", "Problem"),
+    ("dot_general|einsum|contract|broadcast|shape", "The API"),
+)
