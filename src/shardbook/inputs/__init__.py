@@ -15,6 +15,7 @@ from shardbook.inputs.clip_local import (
     in_shard_map,
 )
 from shardbook.inputs.data_parallel_step import adam, momentum, optimizer_on
+from shardbook.inputs.dropout_by_rows import in_blocks
 from shardbook.inputs.edit_kernels import new_zeros
 from shardbook.inputs.feed_batch import (
     except_last,
@@ -105,6 +106,7 @@ __all__ = [
     "except_last",
     "from_shapes",
     "gradients",
+    "in_blocks",
     "in_jit",
     "in_shard_map",
     "labels",

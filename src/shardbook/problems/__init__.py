@@ -40,6 +40,7 @@ PARTS = {
     "Past Auto and float32": (
         "mixed_precision_step",
         "attention_by_heads",
+        "dropout_by_rows",
     ),
     "Several processes": (
         "feed_batch",

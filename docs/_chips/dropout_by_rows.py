@@ -1,0 +1,63 @@
+"""Dropout of a large language model's activations, for any devices."""
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+from shardbook import devices_of, program
+from shardbook.problems.dropout_by_rows import dropout_by_rows
+
+MESH = {"data": 2, "model": 4}
+ROWS, LENGTH, DIM = 32, 2048, 8192
+SPEC = P("data", None, "model")
+
+
+def cut(key, x, rate, spec):
+    """Cut a device's block out of the whole mask."""
+    whole = jax.random.bernoulli(key, 1 - rate, (ROWS, LENGTH, DIM))
+    starts = [
+        jax.lax.axis_index(name) * size if name else 0
+        for name, size in zip(spec, x.shape, strict=True)
+    ]
+    kept = jax.lax.dynamic_slice(whole, starts, x.shape)
+    return jnp.where(kept, x / (1 - rate), 0)
+
+
+def step_on(mesh, drop=dropout_by_rows):
+    """Return a step for the devices of a mesh, and abstract arguments."""
+
+    @jax.jit
+    @jax.shard_map(mesh=mesh, in_specs=(P(), SPEC), out_specs=SPEC)
+    def step(key, x):
+        return drop(key, x, 0.1, SPEC)
+
+    def array(shape, dtype, spec):
+        sharding = NamedSharding(mesh, spec)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+    key = array((), jax.random.key(0).dtype, P())
+    return step, (key, array((ROWS, LENGTH, DIM), jnp.bfloat16, SPEC))
+
+
+def check(cpu, v5e, h100):
+    """Assert what the page says."""
+    block = 2 * ROWS * LENGTH * DIM // 8
+    for report in (cpu, v5e, h100):
+        assert report.collectives == {}
+    assert 2.6e9 < cpu.memory.temporaries < 2.7e9
+    for report in (v5e, h100):
+        assert report.memory.temporaries < 1e6
+        assert report.memory.total < 2.01 * block
+
+    def cut_on(machine):
+        mesh = jax.make_mesh(
+            tuple(MESH.values()),
+            tuple(MESH),
+            (AxisType.Auto,) * len(MESH),
+            devices=devices_of(machine),
+        )
+        step, arguments = step_on(mesh, cut)
+        return program(step, *arguments).memory.temporaries
+
+    assert 2.1e9 < cut_on("v5e:2x4") < 2.2e9
+    assert cut_on("h100:1x8") < 1e6

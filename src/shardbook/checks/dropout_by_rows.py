@@ -1,0 +1,280 @@
+"""What a right ``dropout_by_rows`` must show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardbook.grading import same
+from shardbook.grading.agreement import Near
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    observe,
+    of_made,
+    on_meshes,
+    once,
+)
+from shardbook.grading.measures.programs import counted
+from shardbook.grading.measures.results import types_by_path
+from shardbook.tools.hlo.runs import runs_of
+from shardbook.tools.hlo.text import Module, arrays_in, bytes_in
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
+
+# How far the share of kept entries may be from 1 - rate, in standard
+# deviations; and how alike two masks may be: 8,192 independent entries
+# reach 0.05, in all the ways in which one mask can be moved.
+DEVIATIONS, ALIKE = 5, 0.1
+# How many times its share of the hashes a device may compute.
+SHARE = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Dropped:
+    """What came of dropping entries of an array, with two keys.
+
+    Attributes:
+        x: The array.
+        rate: The probability of being dropped.
+        devices: On how many devices it was.
+        results: For each key, ``y``, and the gradient of its sum.
+        kept: For each key, where ``y`` is not 0.
+        program: What was compiled.
+    """
+
+    x: Any
+    rate: float
+    devices: int
+    results: list[dict[str, Any]]
+    kept: list[Any]
+    program: Program
+
+
+@once
+def dropped(attempt: Attempt, case: Case) -> Dropped:
+    """Drop entries with two keys, by a function that is compiled once."""
+    seen = observe(attempt, case)
+    _, rate, _, mesh = seen.arguments
+    (((x, key), _),) = arguments(f"step({case.step})")
+    attempt.name_call(case.code, case.given)
+    with attempt.running():
+        keys = key, jax.random.fold_in(key, 1)
+        found = [seen.result(x, each) for each in keys]
+        # What a call has compiled is not compiled again.
+        compiled = seen.result.lower(x, key).compile()
+    results = [{"y": y, "gradient": gradient} for y, gradient in found]
+    kept = [np.float32(each["y"]) != 0 for each in results]
+    return Dropped(
+        np.float32(x), rate, mesh.size, results, kept, program(compiled)
+    )
+
+
+def likeness(one: Any, other: Any) -> Any:
+    """Give how alike masks are, for each way to move one, cyclically.
+
+    It is 1 if they are the same, and near 0 if they are independent.
+    """
+    above = [each - each.mean() for each in (one, other)]
+    spectra = [np.fft.fftn(each) for each in above]
+    products = np.fft.ifftn(spectra[0] * spectra[1].conj()).real
+    norms = [np.linalg.norm(each) for each in above]
+    return abs(products) / max(norms[0] * norms[1], 1e-9)
+
+
+def share_kept(made: Dropped) -> str:
+    """Tell whether about as many entries are kept as should be."""
+    wanted, found = 1 - made.rate, made.kept[0].mean()
+    deviation = (wanted * made.rate / made.x.size) ** 0.5
+    if abs(found - wanted) <= DEVIATIONS * deviation:
+        return "about 1 - rate of the entries are kept"
+    return f"{found:.3f} of the entries are kept"
+
+
+def scaled(made: Dropped) -> Any:
+    """Give ``y``, with what would have been kept where it is 0."""
+    y = np.float32(made.results[0]["y"])
+    return np.where(made.kept[0], y, made.x / (1 - made.rate))
+
+
+def repeats(made: Dropped) -> str:
+    """Tell whether parts of the mask are alike."""
+    alike = likeness(made.kept[0], made.kept[0])
+    alike.flat[0] = 0
+    if alike.max() <= ALIKE:
+        return "the mask is not like itself where it is moved"
+    moved = np.argwhere(alike > 0.99 * alike.max())[0].tolist()
+    return f"{alike.max():.0%} alike: the mask, and moved by {moved}"
+
+
+def other_key(made: Dropped) -> str:
+    """Tell whether another key gives another mask."""
+    alike = likeness(*made.kept).max() > ALIKE
+    return f"{'the same' if alike else 'another'} mask with another key"
+
+
+def copies(made: Dropped) -> str:
+    """Tell whether devices with the same slice have the same values."""
+    for name, array in made.results[0].items():
+        first: dict[str, Any] = {}
+        for part in array.addressable_shards:
+            mine = np.float32(part.data)
+            if (first.setdefault(str(part.index), mine) != mine).any():
+                return f"{name} has copies with other entries"
+    return "y and the gradient have copies that are the same"
+
+
+def slopes(made: Dropped) -> str:
+    """Tell whether the gradient is that of the mask."""
+    gradient = np.float32(made.results[0]["gradient"])
+    near = np.isclose(gradient, made.kept[0] / (1 - made.rate), rtol=2**-6)
+    if near.all():
+        return "1 / (1 - rate) where y is kept, and 0 where it is dropped"
+    index = tuple(np.argwhere(~near)[0].tolist())
+    fate = "kept" if made.kept[0][index] else "dropped"
+    return f"{gradient[index]:.4g} at {[*index]}, where y is {fate}"
+
+
+def like(first: Case) -> Callable[[Seen], str]:
+    """Give the function that compares a mask with that of a case."""
+
+    def compare(seen: Seen) -> str:
+        mine, other = (
+            dropped(seen.attempt, case).kept[0]
+            for case in (seen.case, first)
+        )
+        count = (mine != other).sum()
+        number = f"{count:,} of {mine.size:,}" if count else "no"
+        return f"{number} entries differ from those of {first.call}"
+
+    return compare
+
+
+def hashed(made: Dropped) -> int:
+    """Count the numbers that xor gives: a hash has 20 rounds with one."""
+    module = Module.of(made.program.text)
+    return sum(
+        run.times * bytes_in(*arrays_in(run.instruction.type)) // 4
+        for run in runs_of(module, lambda each: each.opcode == "xor")
+    )
+
+
+def share_hashed(seen: Seen) -> str:
+    """Compare what a device hashes with its share of the whole."""
+    mine, whole = (dropped(seen.attempt, c) for c in (seen.case, WHOLE))
+    times = hashed(mine) * mine.devices / max(hashed(whole), 1)
+    if times <= SHARE:
+        return f"at most {SHARE} times a device's share of the hashes"
+    return f"{times:.1f} times a device's share of the hashes"
+
+
+def quantities(attempt: Attempt) -> dict[str, str]:
+    """Give what the verdict on a right attempt compares."""
+    made = dropped(attempt, CASES[0])
+    return {
+        "collectives": counted([made.program]),
+        "xor on a device": f"{hashed(made):,}",
+        "bytes on a device": f"{made.program.memory.total:,}",
+    }
+
+
+def drops(
+    spec: str,
+    x: str = "normal(8, 16, 64)",
+    rate: float = 0.25,
+    more: str = "",
+) -> list[Case]:
+    """Drop entries of an array, on each mesh."""
+    return on_meshes(
+        f"in_blocks(dropout_by_rows, {rate}, {spec}, {{mesh}}{more})",
+        step=f"{x}, random_key(0)",
+    )
+
+
+CASES = drops("P('data', None, 'model')")
+EXAMPLE = CASES[0].code
+(WHOLE,) = drops("P()")[:1]
+# There are copies along "data".
+COPIES = drops("P('model')", more=", check_vma=False")[:1]
+TUPLE = drops("P(None, ('model', 'data'))")[:1]
+MATRIX = "normal(128, 64).astype('bfloat16')"
+MATRICES = [
+    *drops("P('model', 'data')", MATRIX, 0.4)[:1],
+    *drops("P(('data', 'model'))", MATRIX, 0.4)[-1:],
+]
+NOTHING = drops("P('data', 'model')", "normal(16, 64)", 0.0)[:1]
+SAMPLES = [*CASES, *MATRICES]
+ALL = [*CASES, *COPIES, *TUPLE, WHOLE, *MATRICES, *NOTHING]
+ANOTHER = "with the same key and array, other entries are dropped"
+AXES = "The index of every axis"
+SHARES = "A mask that is cut out of a larger one"
+CHECKS = (
+    same.contract(
+        [*SAMPLES, *NOTHING],
+        of_made(dropped, lambda made: types_by_path(made.results[0])),
+        "y, or the gradient, has another dtype or shape than x",
+    ),
+    same.values(
+        SAMPLES,
+        of_made(dropped, repeats),
+        "entries are not dropped independently, because the mask repeats",
+        read="On eight devices",
+    ),
+    same.values(
+        [*SAMPLES, *NOTHING],
+        of_made(dropped, share_kept),
+        "entries are not dropped with the probability rate",
+    ),
+    same.values(
+        [*SAMPLES, *NOTHING],
+        of_made(dropped, scaled),
+        "a kept entry is not x / (1 - rate)",
+        agree=Near([2**-6], of_each=True),
+    ),
+    same.values(
+        SAMPLES, of_made(dropped, other_key), "the mask ignores the key"
+    ),
+    same.values(
+        [*COPIES, WHOLE],
+        of_made(dropped, copies),
+        "where x is replicated, its copies have different masks",
+        read=AXES,
+    ),
+    same.values(
+        [*CASES[1:], *COPIES, *TUPLE, WHOLE],
+        like(CASES[0]),
+        f"{ANOTHER} on another mesh, or for another spec",
+        read=AXES,
+    ),
+    same.values(
+        MATRICES[1:],
+        like(MATRICES[0]),
+        f"{ANOTHER} on another mesh, or for another spec",
+        read=AXES,
+    ),
+    same.values(
+        ALL,
+        of_made(dropped, slopes),
+        "the gradient does not pass through the mask of y",
+    ),
+    same.communication(
+        ALL,
+        of_made(dropped, lambda made: counted([made.program])),
+        "the devices exchange data, although the mask needs none",
+    ),
+    same.placement(
+        CASES,
+        share_hashed,
+        "a device draws numbers for entries that it doesn't have",
+        read=SHARES,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("require replication|out_specs|varying|vma", AXES),
+    ("unbound axis|axis name|[Tt]racer|[Cc]oncret", "The API"),
+    ("index out of range|broadcast|shape|divi", "Problem"),
+)
