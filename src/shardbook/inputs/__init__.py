@@ -17,6 +17,7 @@ from shardbook.inputs.clip_local import (
 from shardbook.inputs.data_parallel_step import adam, momentum, optimizer_on
 from shardbook.inputs.dropout_by_rows import in_blocks
 from shardbook.inputs.edit_kernels import new_zeros
+from shardbook.inputs.explicit_mlp import explicit, mlp_branches
 from shardbook.inputs.feed_batch import (
     except_last,
     numpy_rows,
@@ -104,6 +105,7 @@ __all__ = [
     "dropout_mlp",
     "examples",
     "except_last",
+    "explicit",
     "from_shapes",
     "gradients",
     "in_blocks",
@@ -117,8 +119,12 @@ __all__ = [
     "mean_score",
     "mesh_of",
     "mlp",
+<<<<<<< ours
     "mlp_error",
     "mlp_kernels",
+=======
+    "mlp_branches",
+>>>>>>> theirs
     "mlp_params",
     "momentum",
     "named",

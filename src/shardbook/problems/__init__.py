@@ -38,6 +38,7 @@ PARTS = {
         "repair_step",
     ),
     "Past Auto and float32": (
+        "explicit_mlp",
         "mixed_precision_step",
         "attention_by_heads",
         "dropout_by_rows",

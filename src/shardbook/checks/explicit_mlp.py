@@ -1,0 +1,171 @@
+"""What a right ``explicit_mlp`` must show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+
+from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    by_path,
+    of_made,
+    on_meshes,
+    once,
+)
+from shardbook.problems.explicit_mlp import explicit_mlp
+from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, x) is "
+    "called, and loss is (y**2).sum(axis=1).mean()"
+)
+# What the loss may take, beside the gradients.
+SCALARS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A gradient step, and what came of it.
+
+    Attributes:
+        loss: The mean over the rows of the sum of their squares.
+        gradients: Its gradients, of the kernels and of x.
+        program: What was compiled.
+    """
+
+    loss: Any
+    gradients: tuple[Any, Any]
+    program: Program
+
+
+@once
+def trained(attempt: Attempt, case: Case) -> Trained:
+    """Take the gradients of a loss under jit."""
+    _, (given, _) = arguments(case.call, explicit_mlp=attempt.function)
+    attempt.name_call(case.call, case.given)
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x) ** 2).sum(axis=1).mean()
+
+    step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
+    with attempt.running():
+        compiled = step.lower(*given).compile()
+        value, gradients = jax.block_until_ready(compiled(*given))
+    return Trained(value, gradients, program(compiled))
+
+
+of_steps = partial(of_made, trained)
+
+
+def on_host(seen: Seen) -> Any:
+    """Copy what was returned, since an entry has no sharding to infer."""
+    return jax.device_get(seen.result)
+
+
+def type_of(seen: Seen) -> str:
+    """Write the type of what was returned, with its sharding."""
+    return str(jax.typeof(seen.result))
+
+
+def typed(made: Trained) -> dict[str, str]:
+    """Write the types of the gradients, with their shardings."""
+    found = by_path(made.gradients).items()
+    return {path: str(jax.typeof(leaf)) for path, leaf in found}
+
+
+def over(axis: str) -> Callable[[Seen], int]:
+    """Give the function that counts what is sent: over "data", or else."""
+
+    def count(made: Trained) -> int:
+        data = made.program.sent("data")
+        return data if axis == "data" else made.program.sent() - data
+
+    return of_steps(count)
+
+
+def added_by_each(params: Any, x: jax.Array) -> jax.Array:
+    """Add x once more for each other device along "model"."""
+    others = jax.typeof(x).sharding.mesh.shape["model"] - 1
+    return explicit_mlp(params, x) + others * x
+
+
+def branches(rows: int, dim: int, *hidden: int) -> list[Case]:
+    """Add up branches on each mesh, of Explicit axes."""
+    return on_meshes(
+        f"in_jit(explicit_mlp)(mlp_branches({dim}, {list(hidden)}, "
+        f"explicit({{mesh}})), laid_out(normal({rows}, {dim}), P('data'), "
+        "explicit({mesh})))",
+        programs=True,
+    )
+
+
+CASES = branches(32, 16, 40, 80, 120)
+EXAMPLE = CASES[0].call
+CASES += branches(64, 24, 32, 8)[:1]
+STEPS = [replace(case, given=GIVEN, programs=False) for case in CASES]
+TYPE = (
+    "the type of the result, as jax.typeof prints it, is not that of x: "
+    "float32[batch@data,dim]"
+)
+TWICE = same.Rival(
+    added_by_each,
+    'each device along "model" added x, where it must be added once',
+    read="Problem",
+)
+WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
+LOSS = "in a gradient step, this is not x plus the branches"
+SLOPES = "a gradient of the kernels or of x is wrong"
+TYPES = "a gradient does not have the type of its argument"
+FORWARD = (
+    "the forward pass sends more than one sum of the branches: add up the "
+    "terms on each device first"
+)
+MODEL = (
+    'with the backward pass, a device sends more than two sums over "model"'
+)
+DATA = 'over "data", a device sends more than the gradients of the kernels'
+MIXED = "An unreduced sum that meets something else"
+LEFT = "A result that is left unreduced"
+EACH = "A sum for each branch"
+BACK = "A gradient that is added up for each branch"
+BYTES = AtMost(1, "bytes that a device sends")
+CHECKS = (
+    same.types(CASES),
+    same.contract(CASES, type_of, TYPE, read=LEFT),
+    same.values(CASES, on_host, WRONG, rivals=[TWICE]),
+    same.values(STEPS, of_steps(lambda made: made.loss), LOSS),
+    same.values(
+        STEPS,
+        of_steps(lambda made: jax.device_get(made.gradients)),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.placement(STEPS, of_steps(typed), TYPES),
+    same.communication(
+        CASES, measures.bytes_sent, FORWARD, read=EACH, agree=BYTES
+    ),
+    same.communication(STEPS, over("model"), MODEL, read=BACK, agree=BYTES),
+    same.communication(
+        STEPS,
+        over("data"),
+        DATA,
+        agree=replace(BYTES, more=SCALARS),
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("ambiguous|mesh context", "The API"),
+    ("is unreduced while|non-linear|cannot be unreduced", MIXED),
+    ("unreduced/reduced rule|along the same axes", MIXED),
+    ("UniqueIndexDomains|doesn't work with unreduced", LEFT),
+    ("contracting spec|of type `Explicit`", "Problem"),
+    ("varying|replicat|vma", "Problem"),
+)
