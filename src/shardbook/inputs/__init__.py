@@ -63,6 +63,10 @@ from shardbook.inputs.scan_layers import (
     residual_block,
     stacked_params,
 )
+from shardbook.inputs.sequence_parallel_block import (
+    BLOCK_SPECS,
+    block_params,
+)
 from shardbook.inputs.shared import (
     RULES,
     backwards,
@@ -83,6 +87,7 @@ from shardbook.inputs.shared import (
 from shardbook.inputs.vocab_parallel_loss import labels
 
 __all__ = [
+    "BLOCK_SPECS",
     "FSDP_SPECS",
     "GRADIENT_SPECS",
     "LM_RULES",
@@ -96,6 +101,7 @@ __all__ = [
     "assorted",
     "attention_params",
     "backwards",
+    "block_params",
     "checkpoint",
     "clipped_adamw",
     "committed",

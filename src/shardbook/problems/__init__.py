@@ -41,6 +41,7 @@ PARTS = {
         "explicit_mlp",
         "mixed_precision_step",
         "attention_by_heads",
+        "sequence_parallel_block",
         "dropout_by_rows",
     ),
     "Several processes": (
