@@ -125,12 +125,9 @@ __all__ = [
     "mean_score",
     "mesh_of",
     "mlp",
-<<<<<<< ours
+    "mlp_branches",
     "mlp_error",
     "mlp_kernels",
-=======
-    "mlp_branches",
->>>>>>> theirs
     "mlp_params",
     "momentum",
     "named",
