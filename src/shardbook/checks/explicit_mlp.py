@@ -91,7 +91,7 @@ def over(axis: str) -> Callable[[Seen], int]:
     return of_steps(count)
 
 
-def added_by_each(params: Any, x: jax.Array) -> jax.Array:
+def added_by_each(params: Any, x: jax.Array) -> Any:
     """Add x once more for each other device along "model"."""
     others = jax.typeof(x).sharding.mesh.shape["model"] - 1
     return explicit_mlp(params, x) + others * x
@@ -162,7 +162,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("ambiguous|mesh context", "The API"),
+    ("ambiguous|mesh context|Expected mesh of type", "The API"),
     ("is unreduced while|non-linear|cannot be unreduced", MIXED),
     ("unreduced/reduced rule|along the same axes", MIXED),
     ("UniqueIndexDomains|doesn't work with unreduced", LEFT),

@@ -14,18 +14,19 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
     """Return ``x`` plus ``gelu(x @ up) @ down`` of each branch.
 
     The hidden units are sharded over ``"model"``, so each device computes
-    a term of every branch. It adds its own terms first, and then the
-    devices add theirs, once: with ``m`` devices along ``"model"`` and
-    ``d`` along ``"data"``, a device sends
-    ``R = 2 * (m - 1) / m * 4 * batch / d * dim`` bytes over ``"model"``,
-    however many branches there are, and none over ``"data"``. A value and
+    a term of every branch. Each device adds up its own terms, and a single
+    sum over ``"model"`` adds up those of the devices: with ``m`` devices
+    along ``"model"`` and ``d`` along ``"data"``, a device sends
+    ``R = 2 * (m - 1) / m * 4 * batch / d * dim`` bytes, however many
+    branches there are, and none over ``"data"``. A loss of the result and
     its gradients take ``2 * R`` bytes over ``"model"``, and over
-    ``"data"`` one all-reduce of the device's shards of the kernels:
-    ``2 * (d - 1) / d`` times their bytes.
+    ``"data"`` those of an all-reduce of the gradients of the kernels,
+    ``2 * (d - 1) / d`` times the bytes of a device's shards.
 
     Call it inside your jitted step: outside ``jax.jit``, JAX runs one
     operation after the other. The mesh comes from the type of ``x``, so
-    it need not be set by ``jax.set_mesh``.
+    you need not set it with ``jax.set_mesh``, and it may have the devices
+    of several processes.
 
     Args:
         params: One or more branches, each with float32 kernels ``"up"``,
@@ -44,8 +45,8 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
 
     Raises:
         ValueError: From jax, if the axes of the mesh are not Explicit.
-        ShardingTypeError: From jax, if the hidden units of ``"down"``
-            are not sharded over ``"model"``.
+        Exception: From jax, a ``ShardingTypeError``, if the hidden units
+            of ``"down"`` are not sharded over ``"model"``.
 
     Example:
         ``jax.typeof(explicit_mlp(params, x)) == jax.typeof(x)``
@@ -73,4 +74,5 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
     ]
     # Python's sum would begin with 0, which is not unreduced.
     total = reduce(jnp.add, terms)
-    return x + jax.reshard(total, rows())
+    y: jax.Array = x + jax.reshard(total, rows())
+    return y
