@@ -216,7 +216,7 @@ OWN = same.Rival(
 )
 WRONG = "this is not x + gelu(rms_norm(x, scale) @ up) @ down"
 SCALE = "for the loss (y**2).sum(), the gradient of scale is wrong"
-SLOPES = "for the loss (y**2).sum(), a gradient is wrong"
+SLOPES = "for the loss (y**2).sum(), y or a gradient is wrong"
 ZEROS = (
     "where the last token of each row is zeros, and the one before is "
     "divided by 1,000, y or a gradient is wrong"

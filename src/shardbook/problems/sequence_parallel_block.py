@@ -13,14 +13,17 @@ def sequence_parallel_block(
     """Return ``x + gelu(rms_norm(x, scale) @ up) @ down``.
 
     Each device normalizes its own tokens. The two matmuls need all tokens
-    of the device's rows, ``4 * batch / data * length * dim`` bytes, so an
-    all-gather over ``"model"`` collects them, and a reduce-scatter adds up
-    the terms of the result and leaves each device its own tokens. Either
-    sends ``A``, ``(model - 1) / model`` of these bytes: ``2 * A`` in all,
-    as much as one all-reduce. A gradient sends ``4 * A``, and
-    ``8 * (devices - 1) / devices * dim`` bytes for ``scale``, whose
-    gradient is a sum over all tokens and therefore over all devices. The
-    kernels' gradients are all-reduced over ``"data"``.
+    of the device's rows, ``W = 4 * batch / data * length * dim`` bytes, so
+    an all-gather over ``"model"`` collects them, and a reduce-scatter adds
+    up the terms of the result and leaves each device its own tokens.
+    Either sends ``A = W * (model - 1) / model`` bytes. The forward pass
+    sends ``2 * A``, as much as one all-reduce, and a gradient ``4 * A``,
+    or ``5 * A`` if the backward pass gathers again. The gradient of
+    ``scale`` is a sum over all tokens, so an all-reduce over all devices
+    sends ``8 * dim * (devices - 1) / devices`` bytes. The kernels'
+    gradients are all-reduced over ``"data"``. With few hidden units, the
+    intermediates of a gradient take at most ``4 * W + 5 * W / model``
+    bytes, and four times those of the device's hidden units.
 
     Call it inside your jitted step: outside ``jax.jit``, every call
     compiles again.
@@ -36,9 +39,10 @@ def sequence_parallel_block(
     Returns:
         Float32 ``(batch, length, dim)``, sharded as
         ``P("data", "model")``. ``rms_norm`` divides a token by
-        ``sqrt(mean(token**2) + 1e-6)`` and multiplies it by ``scale``;
-        ``gelu`` is the tanh approximation, the default of
-        ``jax.nn.gelu``. Gradients are sharded like their arrays.
+        ``sqrt(mean(token**2) + 1e-6)``, so a token may be zeros, and
+        multiplies it by ``scale``. ``gelu`` is the tanh approximation,
+        the default of ``jax.nn.gelu``. Gradients are sharded like their
+        arrays.
 
     Raises:
         ValueError: From jax, if the size of ``"data"`` does not divide
