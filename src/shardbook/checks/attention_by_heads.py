@@ -135,8 +135,16 @@ CASES = [
     on(f"mesh_of({COUNT}, 1)", 6, 3),
     on(f"mesh_of(1, {COUNT})", 4 * COUNT, 2 * COUNT if COUNT >= 4 else 1),
 ]
+# Fewer heads than devices, of which each has another: values alone.
+SHARED = [
+    on(f"mesh_of(1, {COUNT})", 2 * COUNT, n) for n in (2, 4) if n < COUNT
+]
 EXAMPLE = CASES[0].call
-(REFUSED,) = [on(f"mesh_of(1, {COUNT})", 3 * COUNT, 3).call]
+# Fewer than devices, or more, and neither number divides the other.
+UNEVEN = 3, 3 * COUNT // 2
+FEWER, OVER = (
+    on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call for number in UNEVEN
+)
 TURNS = [
     same.Rival(
         in_turn(by),
@@ -171,8 +179,9 @@ OVER_DATA = (
 )
 CHECKS = (
     same.types(CASES),
-    same.values(CASES, measures.result, WRONG, rivals=TURNS),
-    same.refusal(REFUSED, ERROR, names=f"3 {COUNT}"),
+    same.values([*CASES, *SHARED], measures.result, WRONG, rivals=TURNS),
+    same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
+    same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
     same.values(
         CASES,
         of_slopes(lambda made: made.gradients),
