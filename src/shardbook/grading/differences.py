@@ -115,7 +115,8 @@ def show_both(got: Any, expected: Any) -> tuple[str, str]:
         return words
     if got.shape != expected.shape or expected.ndim == 0:
         return words
-    got, expected = numbers(got), numbers(expected)
+    # In NumPy: an array on Explicit axes may not be indexed.
+    got, expected = (np.asarray(numbers(each)) for each in (got, expected))
     wrong = ~np.isclose(got, expected, **NEAR)
     if not wrong.any():
         return words
