@@ -16,12 +16,12 @@ from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
     Seen,
+    compile_and_run,
     compiled,
     of_made,
     once,
 )
 from shardbook.grading.measures.placement import shards_by_path
-from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
 
 GIVEN = (
@@ -61,10 +61,10 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     def loss(params: Any, x: jax.Array) -> Any:
         return (function(params, x, mesh) ** 2).sum()
 
-    step = jax.jit(jax.grad(loss, argnums=(0, 1)))
-    with attempt.running():
-        executable = step.lower(params, x).compile()
-        of_params, of_x = jax.block_until_ready(executable(params, x))
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_params, of_x), report = compile_and_run(
+        attempt, gradient, params, x
+    )
     data, model = mesh.shape["data"], mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     one_sum = 2 * (model - 1) * (x.nbytes // data) // model
@@ -75,7 +75,7 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     )
     return Slopes(
         {"params": of_params, "x": of_x},
-        program(executable),
+        report,
         2 * one_sum + 2 * whole + SCALARS,
         2 * kernels + SCALARS,
     )

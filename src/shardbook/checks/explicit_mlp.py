@@ -13,12 +13,12 @@ from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
     Seen,
+    compile_and_run,
     of_made,
     on_meshes,
     once,
 )
 from shardbook.problems.explicit_mlp import explicit_mlp
-from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
 
 GIVEN = (
@@ -39,11 +39,9 @@ def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
     def loss(params: Any, x: jax.Array) -> Any:
         return (function(params, x) ** 2).sum(axis=1).mean()
 
-    step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
-    with attempt.running():
-        compiled = step.lower(*given).compile()
-        _, gradients = jax.block_until_ready(compiled(*given))
-    return gradients, program(compiled)
+    step = jax.value_and_grad(loss, argnums=(0, 1))
+    (_, gradients), report = compile_and_run(attempt, step, *given)
+    return gradients, report
 
 
 of_steps = partial(of_made, trained)

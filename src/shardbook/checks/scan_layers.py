@@ -9,10 +9,15 @@ import jax
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import limited
 from shardbook.grading.attempt import Attempt, arguments
-from shardbook.grading.cases import Case, of_made, on_meshes, once
+from shardbook.grading.cases import (
+    Case,
+    compile_and_run,
+    of_made,
+    on_meshes,
+    once,
+)
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.tools.program.collective import Collective
-from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
 
 GIVEN = (
@@ -67,10 +72,8 @@ def trained(attempt: Attempt, case: Case) -> Trained:
         y = scan(block, stacked, x, specs, mesh)
         return (y**2).sum(axis=1).mean()
 
-    step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
-    with attempt.running():
-        compiled = step.lower(stacked, x).compile()
-        value, gradients = jax.block_until_ready(compiled(stacked, x))
+    step = jax.value_and_grad(loss, argnums=(0, 1))
+    (value, gradients), report = compile_and_run(attempt, step, stacked, x)
     leaves = jax.tree.leaves(stacked)
     layers, parts = len(leaves[0]), mesh.shape["data"]
     sharded = sum(
@@ -86,7 +89,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
         shards=total - sharded + sharded // parts,
         loss=value,
         gradients=gradients,
-        program=program(compiled),
+        program=report,
     )
 
 

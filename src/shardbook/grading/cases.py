@@ -265,6 +265,25 @@ def by_path(tree: Any) -> dict[str, Any]:
     return dict(named_leaves(tree))
 
 
+def compile_and_run(
+    attempt: Attempt, function: Callable[..., Any], *args: Any
+) -> tuple[Any, Program]:
+    """Compile a function that calls the attempt, and call it once.
+
+    Args:
+        attempt: What the function calls.
+        function: What to compile under ``jax.jit``.
+        *args: Its arguments.
+
+    Returns:
+        What the call returned, and the program.
+    """
+    with attempt.running():
+        executable = jax.jit(function).lower(*args).compile()
+        result = jax.block_until_ready(executable(*args))
+    return result, program(executable)
+
+
 @once
 def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
     """Give the programs of a call: of a step, or all that it compiles.
