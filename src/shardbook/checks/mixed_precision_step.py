@@ -20,9 +20,10 @@ STEP = f"{PARAMS}examples(64, 16, 24, {{mesh}})"
 # A bfloat16 number would not change by so little.
 CASES = on_meshes(f"{MAKE % 0.01}({STEP})", programs=True)
 EXAMPLE = CASES[0].call
-# Another loss and tree, and a rate that makes the gradient plain to see:
-# on eight devices, it is the mean of 256, six ones and -255. The scores are
-# 0, because those of such rows would be rounded in too many ways.
+# Another loss and tree, a batch with an array of rank 1, and a rate that
+# makes the gradient plain to see: on eight devices, it is the mean of 256,
+# six ones and -255. The scores are 0, because those of such rows would be
+# rounded in too many ways.
 LARGE = on_meshes(
     "mixed_precision_step(mean_score, 16.0, {mesh})("
     "laid_out([0 * normal(16)], P('data'), {mesh}), laid_out("
@@ -44,7 +45,7 @@ OPERATION = re.compile(
     r"reduce_scatter|dot_general)\b.*?: \(([^)]*)\) ->",
     re.DOTALL,
 )
-ELEMENT = re.compile(r"tensor<(?:\d+x)*(\w+)>")
+TENSOR = re.compile(r"tensor<((?:\d+x)*)(\w+)>")
 MOVES = ("all_gather", "all_to_all", "collective_permute")
 # A bfloat16 can travel as an integer of as many bits.
 BITS = {"bf16", "i16", "ui16"}
@@ -52,7 +53,10 @@ BITS = {"bf16", "i16", "ui16"}
 
 @once
 def asked(attempt: Attempt, case: Case) -> dict[str, set[str]]:
-    """Give the dtypes of each operation in what XLA is asked to compile."""
+    """Give the dtypes of each operation in what XLA is asked to compile.
+
+    That of a single number, such as the loss, is ``"single f32"``.
+    """
     (made, _), (given, _) = arguments(case.call)
     attempt.name_call(case.call, case.given)
     function: Any = attempt.function
@@ -60,7 +64,9 @@ def asked(attempt: Attempt, case: Case) -> dict[str, set[str]]:
         text = jax.jit(function(*made)).lower(*given).as_text()
     found: dict[str, set[str]] = defaultdict(set)
     for name, operands in OPERATION.findall(text):
-        found[name].update(ELEMENT.findall(operands))
+        for shape, dtype in TENSOR.findall(operands):
+            single = "" if set(shape) - set("1x") else "single "
+            found[name].add(single + dtype)
     return found
 
 
@@ -129,8 +135,8 @@ ASK = (
 )
 GATHERS = "the parameters are gathered before they are cast to bfloat16"
 SUMS = (
-    "the gradients are added up in bfloat16: cast them to float32 before "
-    "the devices add them up"
+    "the gradients, or the loss where it says single, are added up in "
+    "bfloat16: cast them to float32 before the devices add them up"
 )
 MORE = (
     "a device sends more than one all-gather of the parameters, one "
@@ -156,14 +162,22 @@ CHECKS = (
     same.placement(CASES, measures.shards, LAYOUT),
     same.structure(
         ALL,
-        others("dot_general of bf16", BITS.__contains__, "dot_general"),
+        others(
+            "dot_general of bf16",
+            lambda dtype: dtype.removeprefix("single ") in BITS,
+            "dot_general",
+        ),
         PRODUCTS,
         read="The API",
     ),
     same.communication(ALL, moves, ASK, read="The same under `jit`"),
     same.communication(
         ALL,
-        others("all_gather of bf16", BITS.__contains__, "all_gather"),
+        others(
+            "all_gather of bf16",
+            lambda dtype: dtype in BITS or dtype.startswith("single"),
+            "all_gather",
+        ),
         GATHERS,
         read="Cast, then gather",
     ),
@@ -171,7 +185,7 @@ CHECKS = (
         ALL,
         others(
             "sums of f32",
-            lambda dtype: not re.match(r"b?f(16|8)", dtype),
+            lambda dtype: not re.match(r"(single )?b?f(16|8)", dtype),
             "all_reduce",
             "reduce_scatter",
         ),

@@ -48,35 +48,38 @@ def mlp_error(
     return (error**2).mean()
 
 
-def mean_score(params: list[jax.Array], batch: jax.Array) -> jax.Array:
-    """Return the mean product of rows with a vector, in its dtype.
+def mean_score(params: list[jax.Array], batch: Any) -> jax.Array:
+    """Return the weighted mean product of rows with a vector.
 
     Args:
         params: A list with the vector, ``(dim,)``, in any dtype. The rows
             are cast to it, and the products to float32.
-        batch: Rows, ``(size, dim)``.
+        batch: Rows, ``(size, dim)``, and the weight of each, ``(size,)``.
 
     Returns:
-        The mean over the rows, as a float32 scalar. Its gradient is the
-        mean of the rows.
+        The mean over the rows, as a float32 scalar. With weights of 1, its
+        gradient is the mean of the rows.
     """
     (vector,) = params
-    scores = batch.astype(vector.dtype) @ vector
-    return scores.astype(jnp.float32).mean()
+    rows, weights = batch
+    scores = rows.astype(vector.dtype) @ vector
+    mean: jax.Array = (weights * scores.astype(jnp.float32)).mean()
+    return mean
 
 
 def large_and_small(size: int, dim: int) -> Any:
-    """Return rows of ones, but for the first and the last.
+    """Return rows of ones, but for the first and the last, and weights.
 
     Args:
         size: The number of rows, two or more.
         dim: The numbers in a row.
 
     Returns:
-        Float32 ``(size, dim)``, of NumPy. The first row is 256 and the
-        last is -255, so that a sum that begins with the first and is
-        rounded to bfloat16 loses the rows between.
+        Float32 ``(size, dim)`` and ``(size,)``, of NumPy. The first row is
+        256 and the last is -255, so that a sum that begins with the first
+        and is rounded to bfloat16 loses the rows between. The weights are
+        1.
     """
     rows = np.ones((size, dim), np.float32)
     rows[0], rows[-1] = 256, -255
-    return rows
+    return rows, np.ones(size, np.float32)
