@@ -4,11 +4,12 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.inputs import squared_error
 from shardbook.problems.accumulate_gradients import accumulate_gradients
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 8}
 ROWS, DIM, LAYERS, COUNT = 32768, 2048, 12, 16
@@ -64,9 +65,7 @@ def check(cpu, v5e, h100):
         assert each.sent("data") == sent
         assert all(part.times == 1 for part in each.communication)
     for machine in ("v5e:2x4", "h100:1x8"):
-        mesh = jax.make_mesh(
-            (8,), ("data",), (AxisType.Auto,), devices=devices_of(machine)
-        )
+        mesh = mesh_on(MESH, devices_of(machine))
         up, down = (DIM, 2 * DIM), (2 * DIM, DIM)
         params = {
             name: {

@@ -5,10 +5,11 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.problems.attention_by_heads import attention_by_heads
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 1, "model": 8}
 # A layer of Qwen2.5-3B, which has two key-value heads.
@@ -65,12 +66,7 @@ def check(cpu, v5e, h100):
     kernels = 7 * 2 * DIM * 2 * HEAD
     machines = jax.devices(), devices_of("v5e:2x4"), devices_of("h100:1x8")
     for report, devices in zip((cpu, v5e, h100), machines, strict=True):
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Auto,) * len(MESH),
-            devices=devices,
-        )
+        mesh = mesh_on(MESH, devices)
 
         def compiled(kv_heads, attention, mesh=mesh):
             step, arguments = step_on(mesh, kv_heads, attention)

@@ -2,10 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.problems.dropout_by_rows import dropout_by_rows
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 2, "model": 4}
 ROWS, LENGTH, DIM = 32, 2048, 8192
@@ -50,12 +51,7 @@ def check(cpu, v5e, h100):
         assert report.memory.total < 2.01 * block
 
     def cut_on(machine):
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Auto,) * len(MESH),
-            devices=devices_of(machine),
-        )
+        mesh = mesh_on(MESH, devices_of(machine))
         step, arguments = step_on(mesh, cut)
         return program(step, *arguments).memory.temporaries
 

@@ -7,6 +7,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from shardbook import devices_of, program
 from shardbook.inputs import explicit
 from shardbook.problems.explicit_mlp import explicit_mlp
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 2, "model": 4}
 ROWS, DIM, HIDDEN, BRANCHES = 4096, 1024, 4096, 3
@@ -66,12 +67,7 @@ def check(cpu, v5e, h100):
     for devices, forward, both in zip(
         machines, (3, 1, 1), (6, 4, 4), strict=True
     ):
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Explicit,) * len(MESH),
-            devices=devices,
-        )
+        mesh = mesh_on(MESH, devices, AxisType.Explicit)
         given = arguments_on(mesh)
         found = program(jax.jit(sum_each), *given).sent("model")
         assert found == forward * once, (devices[0], found / once)

@@ -4,7 +4,7 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.inputs import (
@@ -14,6 +14,7 @@ from shardbook.inputs import (
     next_token_loss,
 )
 from shardbook.problems.fsdp_adamw import fsdp_adamw
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 8, "model": 1}
 VOCABULARY, DIM, HEADS, LAYERS = 32768, 2048, 16, 4
@@ -83,12 +84,7 @@ def check(cpu, v5e, h100):
     assert 1.4 < cpu.sent("data") / h100.sent("data") < 1.5
     machines = jax.devices(), devices_of("v5e:2x4"), devices_of("h100:1x8")
     for report, devices in zip((cpu, v5e, h100), machines, strict=True):
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Auto,) * len(MESH),
-            devices=devices,
-        )
+        mesh = mesh_on(MESH, devices)
         step, arguments = step_on(mesh, constrained=False)
         free = program(step, *arguments)
         assert 6.9 < free.sent("data") / report.sent("data") < 7.6

@@ -2,11 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.inputs import mlp_error
 from shardbook.problems.mixed_precision_step import mixed_precision_step
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 8}
 ROWS, DIM, HIDDEN = 65536, 4096, 16384
@@ -194,12 +195,7 @@ def check(cpu, v5e, h100):
     found = {}
     machines = devices_of("v5e:2x4"), devices_of("h100:1x8"), jax.devices()
     for index, devices in enumerate(machines):
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Auto,) * len(MESH),
-            devices=devices,
-        )
+        mesh = mesh_on(MESH, devices)
         for name, make in OTHERS.items():
             step = jax.jit(make(mesh), donate_argnums=0)
             report = program(step, *arguments_on(mesh))

@@ -2,13 +2,14 @@
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 
 from shardbook import devices_of, program
 from shardbook.problems.sequence_parallel_block import (
     rms_norm,
     sequence_parallel_block,
 )
+from shardbook_site.note_chips import mesh_on
 
 MESH = {"data": 1, "model": 8}
 ROWS, LENGTH, DIM, HIDDEN = 4, 2048, 4096, 16384
@@ -63,12 +64,7 @@ def check(cpu, v5e, h100):
         # On a TPU in bfloat16.
         parts = 4 if report is v5e else 2
         assert sum(each.sent for each in gathers) == gather * 4 // parts
-        mesh = jax.make_mesh(
-            tuple(MESH.values()),
-            tuple(MESH),
-            (AxisType.Auto,) * len(MESH),
-            devices=devices,
-        )
+        mesh = mesh_on(MESH, devices)
         step, arguments = step_on(mesh, block=by_constraints)
         free = program(step, *arguments)
         assert theirs < free.sent("model") / gather < theirs + 0.001

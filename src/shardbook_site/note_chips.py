@@ -8,9 +8,10 @@ import json
 import os
 import runpy
 import sys
+from typing import Any
 
 import jax
-from jax.sharding import AxisType
+from jax.sharding import AxisType, Mesh
 
 from shardbook import devices_of, program
 from shardbook_site import chips, noted
@@ -19,19 +20,26 @@ from shardbook_site import chips, noted
 MACHINES = {"CPU": "", "v5e": "v5e:2x4", "H100": "h100:1x8"}
 
 
+def mesh_on(
+    axes: dict[str, int], devices: Any, kind: AxisType = AxisType.Auto
+) -> Mesh:
+    """Make a mesh of some devices, with axes of one kind."""
+    return jax.make_mesh(
+        tuple(axes.values()),
+        tuple(axes),
+        (kind,) * len(axes),
+        devices=devices,
+    )
+
+
 def note(name: str) -> None:
     """Compile a step for each machine, and note what it needs."""
     script = runpy.run_path(str(chips.code(name)))
     axes = script["MESH"]
     programs = []
     for machine in MACHINES.values():
-        mesh = jax.make_mesh(
-            tuple(axes.values()),
-            tuple(axes),
-            (AxisType.Auto,) * len(axes),
-            devices=devices_of(machine) if machine else jax.devices(),
-        )
-        step, arguments = script["step_on"](mesh)
+        devices = devices_of(machine) if machine else jax.devices()
+        step, arguments = script["step_on"](mesh_on(axes, devices))
         programs.append(program(step, *arguments))
     script["check"](*programs)
     found = {
