@@ -1,6 +1,6 @@
 """What a right ``explicit_mlp`` must show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from shardbook.grading.cases import (
     Case,
     Seen,
     compile_and_run,
+    compiled,
     of_made,
     on_meshes,
     once,
@@ -52,14 +53,21 @@ def type_of(seen: Seen) -> str:
     return str(jax.typeof(seen.result))
 
 
-def over(axis: str) -> Callable[[Seen], int]:
-    """Give the function that counts what is sent: over "data", or else."""
+def over(axis: str, programs: Sequence[Program]) -> int:
+    """Count what a device sends over "data", or over anything else."""
+    data = sum(each.sent("data") for each in programs)
+    both = sum(each.sent() for each in programs)
+    return data if axis == "data" else both - data
 
-    def count(made: tuple[Any, Program]) -> int:
-        data = made[1].sent("data")
-        return data if axis == "data" else made[1].sent() - data
 
-    return of_steps(count)
+def forward(axis: str) -> Callable[[Seen], int]:
+    """Give the function that counts what a call sends over an axis."""
+    return lambda seen: over(axis, compiled(seen.attempt, seen.case))
+
+
+def backward(axis: str) -> Callable[[Seen], int]:
+    """Give the function that counts the same with the gradients."""
+    return of_steps(lambda made: over(axis, [made[1]]))
 
 
 def added_by_each(params: Any, x: jax.Array) -> Any:
@@ -80,7 +88,7 @@ def branches(rows: int, dim: int, *hidden: int) -> list[Case]:
 
 CASES = branches(32, 16, 40, 80, 120)
 EXAMPLE = CASES[0].call
-CASES += branches(64, 24, 32, 8)[:1]
+CASES += branches(64, 24, 32, 8)[:1] + branches(16, 8, 8, 16, 24, 8)[:1]
 STEPS = [replace(case, given=GIVEN, programs=False) for case in CASES]
 TYPE = (
     "the type of the result, as jax.typeof prints it, is not that of x: "
@@ -93,14 +101,24 @@ TWICE = same.Rival(
 )
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
 SLOPES = "a gradient of the kernels or of x is wrong"
+BATCH = (
+    'the forward pass sends something over "data", where each device needs '
+    "its own rows alone"
+)
 FORWARD = (
-    "the forward pass sends more than one sum of the branches: add up the "
-    "terms on each device first"
+    "the forward pass sends more than one sum of the branches over "
+    '"model": gather no kernels, let each device add up its own terms, and '
+    "add up those of the devices once"
 )
 MODEL = (
     'with the backward pass, a device sends more than two sums over "model"'
 )
-DATA = 'over "data", a device sends more than the gradients of the kernels'
+DATA = (
+    'over "data", a device sends more than the gradients of the kernels, '
+    "each once. In shard_map, each use of a kernel is a sum over "
+    '"data": mark the kernels once, before all uses, with jax.lax.pcast'
+    '(kernel, "data", to="varying")'
+)
 MIXED = "An unreduced sum that meets something else"
 LEFT = "A result that is left unreduced"
 EACH = "A sum for each branch"
@@ -116,13 +134,16 @@ CHECKS = (
         SLOPES,
         agree=Near([1e-3]),
     ),
+    same.communication(CASES, forward("data"), BATCH, agree=BYTES),
     same.communication(
-        CASES, measures.bytes_sent, FORWARD, read=EACH, agree=BYTES
+        CASES, forward("model"), FORWARD, read=EACH, agree=BYTES
     ),
-    same.communication(STEPS, over("model"), MODEL, read=BACK, agree=BYTES),
+    same.communication(
+        STEPS, backward("model"), MODEL, read=BACK, agree=BYTES
+    ),
     same.communication(
         STEPS,
-        over("data"),
+        backward("data"),
         DATA,
         agree=replace(BYTES, more=SCALARS),
     ),

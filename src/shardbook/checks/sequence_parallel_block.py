@@ -1,6 +1,6 @@
 """What a right ``sequence_parallel_block`` must show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from shardbook.grading.cases import (
 )
 from shardbook.problems.sequence_parallel_block import rms_norm
 from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,27 +131,32 @@ def layouts(seen: Seen) -> dict[str, str]:
     return {name: measures.describe_shards(each) for name, each in found}
 
 
+def described(
+    programs: Sequence[Program], tokens: int, over_data: int
+) -> str:
+    """Describe what a device sends, where that is more than allowed."""
+    data = sum(each.sent("data") for each in programs)
+    others = sum(each.sent() for each in programs) - data
+    return (
+        f'over "model", or all devices: {limited(others, tokens)} bytes\n'
+        f'over "data": {limited(data, over_data)} bytes'
+    )
+
+
 def sent_forward(seen: Seen) -> str:
-    """Describe what a call sends, if that is more than it needs."""
+    """Describe what a call sends."""
     limit = 2 * sizes(seen.attempt, seen.case).gather
-    programs = compiled(seen.attempt, seen.case)
-    count = sum(each.sent() for each in programs)
-    return f"{limited(count, limit)} bytes that a device sends"
+    return described(compiled(seen.attempt, seen.case), limit, 0)
 
 
 def sent_backward(seen: Seen) -> str:
-    """Describe what a gradient sends, if that is more than it needs."""
+    """Describe what a gradient sends."""
     size = sizes(seen.attempt, seen.case)
     step = program(compiled_step(seen.attempt, seen.case))
-    over_data = step.sent("data")
     # A ring sends less than twice the bytes of an all-reduce.
     scale = 16 * size.features
     kernels = 2 * size.kernels * (size.data - 1) // size.data
-    tokens = limited(step.sent() - over_data, 5 * size.gather + scale)
-    return (
-        f'over "model", or over all devices: {tokens} bytes\n'
-        f'over "data": {limited(over_data, kernels + scale)} bytes'
-    )
+    return described([step], 5 * size.gather + scale, kernels + scale)
 
 
 def temporaries(seen: Seen) -> str:
@@ -219,17 +225,22 @@ SCALE = "for the loss (y**2).sum(), the gradient of scale is wrong"
 SLOPES = "for the loss (y**2).sum(), y or a gradient is wrong"
 ZEROS = (
     "where the last token of each row is zeros, and the one before is "
-    "divided by 1,000, y or a gradient is wrong"
+    "divided by 1,000, y or a gradient is wrong. The 1e-6 in the norm "
+    "matters there, and where it is added"
 )
 LAYOUT = 'the result is not sharded as P("data", "model")'
 LAYOUTS = "a gradient is not sharded like its array"
 FORWARD = (
-    "the devices send more than an all-gather and a reduce-scatter of the "
-    "tokens: write both in jax.shard_map, over both mesh axes"
+    'the devices send more than one all-gather over "model" and one '
+    "reduce-scatter of the tokens. Write both in jax.shard_map, over both "
+    "mesh axes, so that each device keeps its rows of the batch and its "
+    "parts of the kernels"
 )
 BACKWARD = (
-    'the gradient sends more than five times the tokens over "model", or '
-    'more than the gradients of kernels and scale over "data"'
+    "the gradient sends more than the page allows. If it is too much over "
+    '"data", shard_map adds up the gradient of a kernel for each use: mark '
+    'kernels once, before all uses, with jax.lax.pcast(kernel, "data", '
+    'to="varying")'
 )
 MEMORY = (
     "the intermediates of the gradient take too much memory: a device "
@@ -244,6 +255,7 @@ CHECKS = (
         CASES,
         step_of("given", "gradient of scale"),
         SCALE,
+        read="A scale whose gradient is not summed",
         agree=NEAR,
         rivals=[OWN],
     ),

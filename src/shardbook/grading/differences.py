@@ -49,6 +49,28 @@ def trained_apart(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     return "\n".join(lines) or "no array is off by 1e-3 of its norm"
 
 
+def copies_apart(tree: Any) -> str:
+    """Name an array whose copies on the devices are not the same, if any.
+
+    jax takes one of them where it needs the values, and never compares
+    them, so what was computed with ``check_vma=False`` can be right on one
+    device alone. Copies may differ by a hundredth of the largest entry:
+    devices may add up in another order.
+    """
+    for path, leaf in leaves(tree).items():
+        array = numbers(leaf)
+        if not isinstance(array, jax.Array) or array.is_deleted():
+            continue
+        first: dict[str, Any] = {}
+        for shard in array.addressable_shards:
+            copy = np.asarray(shard.data, float)
+            other = first.setdefault(str(shard.index), copy)
+            near = 0.01 * np.abs(other).max(initial=0)
+            if not np.allclose(copy, other, 0, near, equal_nan=True):
+                return f"{path} {type_of(leaf)} on {shard.device}".strip()
+    return ""
+
+
 def difference(found: Any, wanted: Any) -> tuple[str, str]:
     """Write both sides: a few numbers in lines, else what differs first."""
     if isinstance(found, str) and isinstance(wanted, str):

@@ -15,7 +15,7 @@ from shardbook.grading import measures
 from shardbook.grading.agreement import AtMost
 from shardbook.grading.attempt import Attempt, Wrong, begin, solution
 from shardbook.grading.cases import Case, Seen, observe
-from shardbook.grading.differences import difference, is_close
+from shardbook.grading.differences import copies_apart, difference, is_close
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,18 @@ def declare(
         found = of(observe(attempt, case))
         wanted = of(observe(solution(attempt.problem), case))
         if agree(found, wanted):
-            return
+            where = copies_apart(found) if check == "values" else ""
+            if not where:
+                return
+            attempt.name_call(case.code, case.given)
+            raise Wrong(
+                "the numbers are right on one device, but other devices "
+                "have other numbers where they should have a copy. JAX "
+                "doesn't compare copies, and NumPy reads only one",
+                got=f"another copy: {where}",
+                expected="the same copy on each device",
+                read=read,
+            )
         reason, section = why, read
         for rival in known:
             answer, parts = begin(case.call, attempt.problem, rival.answer)

@@ -29,7 +29,7 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
     of several processes.
 
     Args:
-        params: One or more branches, each with float32 kernels ``"up"``,
+        params: Two or more branches, each with float32 kernels ``"up"``,
             ``(dim, hidden)``, sharded as ``P(None, "model")``, and
             ``"down"``, ``(hidden, dim)``, sharded as
             ``P("model", None)``. Branches may differ in ``hidden``.
