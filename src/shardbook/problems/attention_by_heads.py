@@ -19,9 +19,10 @@ def attention_by_heads(
     computes its own query heads, and each key-value head that they use
     once. The devices add up their terms of the output, for which a device
     sends ``R = 2 * (model - 1) / model * batch / data * length * dim *
-    itemsize`` bytes over ``"model"``. The backward pass sends ``R`` again,
-    for the gradient of ``x``, and adds up the gradients of replicated
-    ``k`` and ``v``. Over ``"data"`` it adds up those of the kernels.
+    itemsize`` bytes over ``"model"``; on CPUs, the ``itemsize`` is 4 for
+    bfloat16 too. The backward pass sends ``R`` again, for the gradient of
+    ``x``, and adds up the gradients of replicated ``k`` and ``v``. Over
+    ``"data"`` it adds up those of the kernels.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles each operation again.
