@@ -24,7 +24,10 @@ def scan_layers(
     Gradients of replicated parameters are all-reduced after the loop.
 
     Call it inside your jitted step: outside ``jax.jit``, every call
-    compiles again.
+    compiles again. In a loop over microbatches, take the gradient inside
+    the loop, or put ``jax.checkpoint`` around the microbatch: if you
+    differentiate through that loop, JAX gathers all layers before it and
+    keeps them.
 
     Args:
         block: ``block(params, x)``: a layer. It gets its own parameters
