@@ -14,6 +14,9 @@ def place_state(
 ) -> nnx.Module:
     """Return the model with each array placed on the mesh by its rule.
 
+    For a single process: in several, ``jax.device_put`` refuses random
+    keys, such as a Dropout's, but ``init_sharded`` can make the model.
+
     Args:
         model: Any Module, with its arrays on any devices. The model doesn't
             change, but may share memory with the result.
