@@ -36,7 +36,8 @@ def data_parallel_step(
         keeps the shardings that their arrays have here, and returns the
         loss before the update, a float32 scalar. ``batch`` has ``"x"``,
         float32 ``(rows, in_dim)``, and ``"y"``, float32
-        ``(rows, out_dim)``, as NumPy arrays or sharded as ``P("data")``.
+        ``(rows, out_dim)``, as NumPy arrays in a single process, or
+        sharded as ``P("data")``.
 
     Raises:
         ValueError: From jax, in a step, if the size of ``"data"`` does

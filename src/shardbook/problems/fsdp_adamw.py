@@ -25,6 +25,8 @@ def fsdp_adamw(
         build: ``build(constrain)`` makes the model, which calls
             ``constrain`` on its activations, ``(batch, ..., features)``.
             ``build`` is only traced, so no device holds the whole model.
+            If it annotates Variables with mesh axes, set the mesh around
+            the call.
         loss: ``loss(model, batch)``: a float32 scalar for the batch.
         tx: A gradient transformation of Optax, such as AdamW after
             ``clip_by_global_norm``. Under jit, norms are of whole arrays.

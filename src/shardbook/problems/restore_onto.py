@@ -23,7 +23,9 @@ def restore_onto(
     Args:
         path: Absolute path of a checkpoint: all of ``nnx.state(model)``,
             saved by Orbax's ``StandardCheckpointer``.
-        build: Builds a model of the same structure. It is only traced.
+        build: Builds a model of the same structure. It is only traced. If
+            it annotates Variables with mesh axes, set the mesh around the
+            call.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. The first pattern that
             matches the whole path of an array, such as
