@@ -27,8 +27,8 @@ def edit_kernels(
             ``layers.0.kernel``.
         edit: Takes an array, in its own dtype, and returns one of the same
             shape, with each element computed from the same element alone.
-            It is traced once for all arrays of one shape, dtype and
-            sharding.
+            In a call, it is traced once for all arrays of one shape, dtype
+            and sharding; the next call traces and compiles it again.
 
     Returns:
         None, because the model is changed in place.
