@@ -20,14 +20,15 @@ from shardbook.grading.cases import (
 )
 from shardbook.grading.measures.programs import counted
 from shardbook.grading.measures.results import types_by_path
-from shardbook.tools.hlo.runs import runs_of
+from shardbook.tools.hlo.runs import Run, runs_of
 from shardbook.tools.hlo.text import Module, arrays_in, bytes_in
 from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
 
 # How far the share of kept entries may be from 1 - rate, in standard
 # deviations; and how alike two masks may be: 8,192 independent entries
-# reach 0.05, in all the ways in which one mask can be moved.
+# reach 0.05, in all the ways in which one mask can be moved, and more
+# entries reach less.
 DEVIATIONS, ALIKE = 5, 0.1
 # How many times its share of the hashes a device may compute.
 SHARE = 1.5
@@ -112,8 +113,12 @@ def repeats(made: Dropped) -> str:
 
 def other_key(made: Dropped) -> str:
     """Tell whether another key gives another mask."""
-    alike = likeness(*made.kept).max() > ALIKE
-    return f"{'the same' if alike else 'another'} mask with another key"
+    alike = likeness(*made.kept)
+    if alike.max() <= ALIKE:
+        return "another mask with another key"
+    moved = np.argwhere(alike > 0.99 * alike.max())[0].tolist()
+    how = f", moved by {moved}," if any(moved) else ""
+    return f"the same mask{how} with another key"
 
 
 def copies(made: Dropped) -> str:
@@ -138,8 +143,9 @@ def slopes(made: Dropped) -> str:
     return f"{gradient[index]:.4g} at {[*index]}, where y is {fate}"
 
 
-def like(first: Case) -> Callable[[Seen], str]:
+def like(first: Case, name: str = "") -> Callable[[Seen], str]:
     """Give the function that compares a mask with that of a case."""
+    name = name or first.call
 
     def compare(seen: Seen) -> str:
         mine, other = (
@@ -148,27 +154,44 @@ def like(first: Case) -> Callable[[Seen], str]:
         )
         count = (mine != other).sum()
         number = f"{count:,} of {mine.size:,}" if count else "no"
-        return f"{number} entries differ from those of {first.call}"
+        return f"{number} entries differ from those of {name}"
 
     return compare
 
 
-def hashed(made: Dropped) -> int:
-    """Count the numbers that xor gives: a hash has 20 rounds with one."""
+def hashes(made: Dropped) -> list[Run]:
+    """Find where numbers are hashed: a hash has 20 rounds with a xor."""
     module = Module.of(made.program.text)
+    return runs_of(module, lambda each: each.opcode == "xor")
+
+
+def hashed(made: Dropped) -> int:
+    """Count the numbers that xor gives."""
     return sum(
         run.times * bytes_in(*arrays_in(run.instruction.type)) // 4
-        for run in runs_of(module, lambda each: each.opcode == "xor")
+        for run in hashes(made)
     )
+
+
+def turns_known(made: Dropped) -> str:
+    """Tell whether the program says how often it hashes.
+
+    If the bounds of a loop are computed, a right answer may not be told
+    from one that draws the whole mask, row by row.
+    """
+    if all(run.bounded for run in hashes(made)):
+        return "each loop with xor has a known number of turns"
+    return "xor in a loop with an unknown number of turns"
 
 
 def share_hashed(seen: Seen) -> str:
     """Compare what a device hashes with its share of the whole."""
     mine, whole = (dropped(seen.attempt, c) for c in (seen.case, WHOLE))
     times = hashed(mine) * mine.devices / max(hashed(whole), 1)
+    share = "times a device's share of the numbers that xor gives"
     if times <= SHARE:
-        return f"at most {SHARE} times a device's share of the hashes"
-    return f"{times:.1f} times a device's share of the hashes"
+        return f"at most {SHARE} {share}"
+    return f"{times:.1f} {share}"
 
 
 def quantities(attempt: Attempt) -> dict[str, str]:
@@ -200,11 +223,15 @@ EXAMPLE = CASES[0].code
 # There are copies along "data".
 COPIES = drops("P('model')", more=", check_vma=False")[:1]
 TUPLE = drops("P(None, ('model', 'data'))")[:1]
-MATRIX = "normal(128, 64).astype('bfloat16')"
+# Both sizes are above 256, so that an index of 8 bits begins again.
+MATRIX = "normal(512, 512)"
+NARROW = f"{MATRIX}.astype('bfloat16')"
 MATRICES = [
-    *drops("P('model', 'data')", MATRIX, 0.4)[:1],
-    *drops("P(('data', 'model'))", MATRIX, 0.4)[-1:],
+    *drops("P('model', 'data')", NARROW, 0.4)[:1],
+    *drops("P(('data', 'model'))", NARROW, 0.4)[-1:],
 ]
+# As the first matrix, but for the dtype.
+WIDE = drops("P('model', 'data')", MATRIX, 0.4)[:1]
 NOTHING = drops("P('data', 'model')", "normal(16, 64)", 0.0)[:1]
 SAMPLES = [*CASES, *MATRICES]
 ALL = [*CASES, *COPIES, *TUPLE, WHOLE, *MATRICES, *NOTHING]
@@ -223,6 +250,13 @@ CHECKS = (
         "entries are not dropped independently, because the mask repeats",
         read="On eight devices",
     ),
+    # Before the share, which a mask of few bits misses in bfloat16 alone.
+    same.values(
+        WIDE,
+        like(MATRICES[0], "the bfloat16 array"),
+        "the mask depends on the dtype of x. With the same key, rate and"
+        " shape, float32 and bfloat16 must lose the same entries",
+    ),
     same.values(
         [*SAMPLES, *NOTHING],
         of_made(dropped, share_kept),
@@ -235,7 +269,9 @@ CHECKS = (
         agree=Near([2**-6], of_each=True),
     ),
     same.values(
-        SAMPLES, of_made(dropped, other_key), "the mask ignores the key"
+        SAMPLES,
+        of_made(dropped, other_key),
+        "the mask ignores the key, or a part of it",
     ),
     same.values(
         [*COPIES, WHOLE],
@@ -264,6 +300,12 @@ CHECKS = (
         ALL,
         of_made(dropped, lambda made: counted([made.program])),
         "the devices exchange data, although the mask needs none",
+    ),
+    same.placement(
+        [*CASES, WHOLE],
+        of_made(dropped, turns_known),
+        "the grader can't count the hashes in a loop whose number of turns"
+        " isn't known at compile time. Use jax.lax.map or jax.lax.scan",
     ),
     same.placement(
         CASES,

@@ -15,16 +15,17 @@ def dropout_by_rows(
     Call it inside :func:`jax.shard_map`. Each entry of the whole array is
     dropped with probability ``rate``, independently of the others, and a
     kept entry is divided by ``1 - rate``. Whether an entry is dropped
-    depends only on the key and on where the entry is in the whole array:
-    the mask is the same on every mesh and for every spec, blocks that
-    different devices hold have different masks, and where ``x`` is
-    replicated, all copies have the same mask.
+    depends only on the key, the rate, the shape of the whole array and
+    where the entry is in it: the mask is the same on every mesh, for every
+    spec and for both dtypes, different blocks have different masks, and
+    where ``x`` is replicated, all copies have the same mask.
 
     The devices send nothing, and each draws numbers for its own block
-    only. Every row has its own key, the given one with the index of the
-    row folded in, and so has every entry of a row, which takes two
-    Threefry hashes per entry. The gradient of ``x`` passes through the
-    same mask.
+    only. The gradient of ``x`` passes through the same mask.
+
+    How the mask is drawn is not part of the contract. Here, every row has
+    its own key, the given one with the index of the row folded in, and so
+    has every entry of a row, which takes two Threefry hashes per entry.
 
     Args:
         key: One key, the same on all devices: a scalar of
