@@ -47,9 +47,11 @@ def dropout_by_rows(
         others, so ``out_specs=spec`` is right with ``check_vma=True``.
 
     Raises:
-        NameError: From jax, outside of ``shard_map``, or if ``spec`` names
-            an axis that the mesh doesn't have. Nothing is raised if
-            ``spec`` isn't the one of ``x``.
+        NameError: From jax, if ``spec`` names an axis, and the call is
+            outside of ``shard_map`` or the mesh doesn't have the axis.
+            Nothing is raised if ``spec`` leaves out an axis that shards
+            ``x``: the devices along it then have the same mask. With an
+            axis too many, copies differ, which only ``check_vma`` refuses.
 
     Example:
         ``x = dropout_by_rows(key, x, 0.1, P("data", None, "model"))``
