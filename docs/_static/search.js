@@ -25,8 +25,8 @@
     (
       "a an and any are as at be been but by can do does for from get got " +
       "has have how i if in is it its many me much my no not of on or " +
-      "several so than that the then there this to two was we what when " +
-      "where which why will with you"
+      "several so than that the then there this to two versus vs was we " +
+      "what when where which why will with you"
     ).split(" "),
   );
   const { sections: address } = document.currentScript.dataset;
@@ -37,6 +37,9 @@
   const nothing = place.querySelector(".search-nothing");
 
   const split = (text) => text.match(/\w+(?:\.\w+)*/g) ?? [];
+  // "VocabParallelEmbedding" and "vocab_parallel" are several words.
+  const partsOf = (word) =>
+    word.match(/[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+/g) ?? [word];
   const isSmall = (word) => SMALL.has(word.toLowerCase());
   const stem = (word) =>
     word
@@ -53,8 +56,8 @@
   const groups = SAME.map((group) => group.split(", ").map(split));
 
   // The words of a query; those that mean the same are one term.
-  function termsOf(query) {
-    const words = [...new Set(split(query))];
+  function termsOf(given) {
+    const words = [...new Set(given)];
     const begins = (phrase) =>
       phrase.every((word, at) => stem(word) === stem(words[at] ?? ""));
     const terms = [];
@@ -193,9 +196,35 @@
     }
   }
 
+  // What the book leaves out, and where to read about it.
+  function addTopic({ page, id, title, elsewhere }, isLater) {
+    const [parent, tag] = isLater ? [list, "li"] : [said, "p"];
+    const line = add(parent, tag, { className: "search-elsewhere" });
+    line.append("Not in this book: ");
+    const base = new URL(`${page}.html`, document.baseURI);
+    const href = `${base}#${id}`;
+    add(line, "a", { href, textContent: title });
+    line.append(". ");
+    for (const [textContent, to] of elsewhere) {
+      if (to) add(line, "a", { href: new URL(to, base), textContent });
+      else line.append(textContent);
+    }
+  }
+
   function show(query, { sections, topics }) {
     const isKnown = (term) => sections.some(({ all }) => has(all, [term]));
-    const given = termsOf(query);
+    const written = split(query);
+    const knows = (word) => termsOf([word]).some(isKnown);
+    const others = written.some((word) => !isSmall(word) && knows(word));
+    // What no page has as written may have parts that pages have. Beside
+    // other words, a name with underscores may be the reader's own.
+    const isApart = (word) =>
+      !knows(word) &&
+      !(others && /[._]/.test(word)) &&
+      partsOf(word).every(knows);
+    const given = termsOf(
+      written.flatMap((word) => (isApart(word) ? partsOf(word) : word)),
+    );
     const row = given.filter(isKnown).slice(0, MOST.words);
     const terms = row.filter(({ own }) => /[a-z]/.test(own));
     const foreign = given.filter(
@@ -221,18 +250,16 @@
       asked = about((name) => hasAll(name, given));
     }
 
-    for (const { page, id, title, elsewhere } of asked) {
-      const line = add(said, "p", { className: "search-elsewhere" });
-      line.append("Not in this book: ");
-      const base = new URL(`${page}.html`, document.baseURI);
-      const href = `${base}#${id}`;
-      add(line, "a", { href, textContent: title });
-      line.append(". ");
-      for (const [textContent, to] of elsewhere) {
-        if (to) add(line, "a", { href: new URL(to, base), textContent });
-        else line.append(textContent);
-      }
-    }
+    // A page that has all that is asked comes before what is not here.
+    const answers = ({ called, on }) =>
+      hasAll([on, ...called].join("\n"), terms);
+    const isWhole = ({ names }) =>
+      names.some((name) => words(name) === words(query));
+    const isLater = found.some(answers) && !asked.some(isWhole);
+    const showAsked = () => {
+      for (const topic of asked) addTopic(topic, isLater);
+    };
+    if (!isLater) showAsked();
     if (asked.length && !found.length) return;
     nothing.hidden = found.length > 0;
     const counted = add(said, "p", { className: "search-summary" });
@@ -267,6 +294,7 @@
       const context = add(item, "p", { className: "context" });
       addMarked(context, summary(section, shown), shown);
     }
+    if (isLater) showAsked();
   }
 
   // Only who searches loads the text of all pages, and only once.

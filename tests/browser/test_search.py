@@ -112,6 +112,36 @@ QUESTIONS = {
     "checkpoint on another mesh": "restore_onto.html",
     "how many bytes does fsdp send": "#bytes-that-a-device-sends",
 }
+# What newcomers ask, and the place among the first three.
+ASKED = {
+    "loss differs between 1 device and 8": (
+        "#the-loss-on-one-device-and-on-eight-differs"
+    ),
+    "my loss differs between 1 device and 8; is that normal or a bug?": (
+        "#the-loss-on-one-device-and-on-eight-differs"
+    ),
+    "loss not the same on 1 GPU and 8 GPUs": (
+        "#the-loss-on-one-device-and-on-eight-differs"
+    ),
+    "bitwise reproducible number of devices": (
+        "#the-loss-on-one-device-and-on-eight-differs"
+    ),
+    "shard_map vs with_sharding_constraint": "axis_types.html",
+    "shard_map or with_sharding_constraint": "axis_types.html",
+    "shard_map vs jit": "axis_types.html",
+    "VocabParallelEmbedding": "vocab_parallel_loss.html",
+    "vocab_parallel_cross_entropy": "vocab_parallel_loss.html",
+    "ColumnParallelLinear": "from_elsewhere.html#from-pytorch",
+    "ZeRO-1": "data_parallel_step.html",
+    "DeepSpeed stage 1": "#moments-that-are-sharded",
+    "use_distributed_optimizer": "#moments-that-are-sharded",
+    "memory does not go down with more GPUs": (
+        "#memory-is-the-same-on-one-device-and-on-eight"
+    ),
+    "second step recompiles": "#step-two-compiles-again",
+    "compiled twice": "#step-two-compiles-again",
+    "multi-host data loader global batch": "feed_batch.html",
+}
 # What no page explains, and the host of one that does.
 UNTAUGHT = {
     "KV cache": "jax-ml.github.io",
@@ -177,6 +207,24 @@ def test_the_best_page_is_among_the_first_two(page: Page) -> None:
     )
 
 
+def test_questions_of_newcomers_are_answered(page: Page) -> None:
+    """Pages that answer come before what no page explains."""
+    wrong = []
+    for words, address in ASKED.items():
+        expect(typed(page, words).first).to_be_visible()
+        best = f"ul.search li:nth-child(-n + 3) > a[href$='{address}']"
+        if not page.locator(best).count():
+            links = page.locator("ul.search li > a:first-child").all()
+            first = [link.get_attribute("href") for link in links[:5]]
+            wrong.append((words, address, first))
+    assert not wrong
+    line = page.locator(".search-elsewhere")
+    expect(line).to_contain_text("Not in this book")
+    expect(page.locator("ul.search > li").last).to_contain_text(
+        "Not in this book"
+    )
+
+
 def test_what_no_page_teaches_leads_elsewhere(page: Page) -> None:
     """A line of the list says so, with its link, at once."""
     for words, host in UNTAUGHT.items():
@@ -199,6 +247,9 @@ def test_a_word_of_no_page_is_named(page: Page) -> None:
     expect(typed(page, "flurbs parallelism")).to_have_count(0)
     said = page.locator(".search-summary")
     expect(said).to_contain_text("No page has \u201cflurbs\u201d")
+    nothing = page.locator(".search-nothing")
+    expect(nothing.locator("a[href*=not_here]")).to_be_visible()
+    expect(nothing.locator("a[href*=glossary]")).to_be_visible()
     said.get_by_text("parallelism").click()
     expect(page.locator("ul.search li").first).to_be_visible()
 
