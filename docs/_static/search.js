@@ -95,8 +95,9 @@
 
   // How well a section fits terms that belong together; 0 if it does not.
   function fitOf(row, terms) {
-    const own = terms.map((term) => term.own).join("");
-    const any = terms.map((term) => `(?:${term.any})`).join("");
+    // With its number: ZeRO-1 is a name of its own.
+    const own = row.map((term) => term.own).join("");
+    const any = row.map((term) => `(?:${term.any})`).join("");
     const alike = new RegExp(`^${any}$`);
     return ({ page, on, id, title, called, contents, text }) => {
       // Earlier names tell more: the title, then keywords, then tags. A

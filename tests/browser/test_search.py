@@ -131,6 +131,9 @@ ASKED = {
     "shard_map vs jit": "axis_types.html",
     "VocabParallelEmbedding": "vocab_parallel_loss.html",
     "vocab_parallel_cross_entropy": "vocab_parallel_loss.html",
+    # By their parts, because no page has them as written.
+    "VocabParallelLogits": "vocab_parallel_loss.html",
+    "vocab_parallel_embeddings_loss": "vocab_parallel_loss.html",
     "ColumnParallelLinear": "from_elsewhere.html#from-pytorch",
     "ZeRO-1": "data_parallel_step.html",
     "DeepSpeed stage 1": "#moments-that-are-sharded",
