@@ -216,11 +216,14 @@
     const isKnown = (term) => sections.some(({ all }) => has(all, [term]));
     const written = split(query);
     const knows = (word) => termsOf([word]).some(isKnown);
-    const others = written.some((word) => !isSmall(word) && knows(word));
+    const unknown = written.filter((word) => !knows(word));
+    const others = written.some(
+      (word) => !isSmall(word) && !unknown.includes(word),
+    );
     // What no page has as written may have parts that pages have. Beside
     // other words, a name with underscores may be the reader's own.
     const isApart = (word) =>
-      !knows(word) &&
+      unknown.includes(word) &&
       !(others && /[._]/.test(word)) &&
       partsOf(word).every(knows);
     const given = termsOf(

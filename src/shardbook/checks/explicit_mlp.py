@@ -1,6 +1,6 @@
 """What a right ``explicit_mlp`` must show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from shardbook.grading.cases import (
     Case,
     Seen,
     compile_and_run,
-    compiled,
     of_made,
     on_meshes,
     once,
@@ -53,21 +52,14 @@ def type_of(seen: Seen) -> str:
     return str(jax.typeof(seen.result))
 
 
-def over(axis: str, programs: Sequence[Program]) -> int:
-    """Count what a device sends over "data", or over anything else."""
-    data = sum(each.sent("data") for each in programs)
-    both = sum(each.sent() for each in programs)
-    return data if axis == "data" else both - data
+def over(axis: str) -> Callable[[Seen], int]:
+    """Give the function that counts what is sent: over "data", or else."""
 
+    def count(made: tuple[Any, Program]) -> int:
+        data = made[1].sent("data")
+        return data if axis == "data" else made[1].sent() - data
 
-def forward(axis: str) -> Callable[[Seen], int]:
-    """Give the function that counts what a call sends over an axis."""
-    return lambda seen: over(axis, compiled(seen.attempt, seen.case))
-
-
-def backward(axis: str) -> Callable[[Seen], int]:
-    """Give the function that counts the same with the gradients."""
-    return of_steps(lambda made: over(axis, [made[1]]))
+    return of_steps(count)
 
 
 def added_by_each(params: Any, x: jax.Array) -> Any:
@@ -101,14 +93,10 @@ TWICE = same.Rival(
 )
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
 SLOPES = "a gradient of the kernels or of x is wrong"
-BATCH = (
-    'the forward pass sends something over "data", where each device needs '
-    "its own rows alone"
-)
 FORWARD = (
     "the forward pass sends more than one sum of the branches over "
-    '"model": gather no kernels, let each device add up its own terms, and '
-    "add up those of the devices once"
+    '"model": gather neither kernels nor rows, let each device add up its '
+    "own terms, and add up those of the devices once"
 )
 MODEL = (
     'with the backward pass, a device sends more than two sums over "model"'
@@ -134,16 +122,13 @@ CHECKS = (
         SLOPES,
         agree=Near([1e-3]),
     ),
-    same.communication(CASES, forward("data"), BATCH, agree=BYTES),
     same.communication(
-        CASES, forward("model"), FORWARD, read=EACH, agree=BYTES
+        CASES, measures.bytes_sent, FORWARD, read=EACH, agree=BYTES
     ),
-    same.communication(
-        STEPS, backward("model"), MODEL, read=BACK, agree=BYTES
-    ),
+    same.communication(STEPS, over("model"), MODEL, read=BACK, agree=BYTES),
     same.communication(
         STEPS,
-        backward("data"),
+        over("data"),
         DATA,
         agree=replace(BYTES, more=SCALARS),
     ),

@@ -1,6 +1,6 @@
 """What a right ``sequence_parallel_block`` must show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,11 @@ from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
     Seen,
-    compiled,
     on_meshes,
     once,
 )
 from shardbook.problems.sequence_parallel_block import rms_norm
 from shardbook.tools.program.program import program
-from shardbook.tools.program.report import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,32 +129,25 @@ def layouts(seen: Seen) -> dict[str, str]:
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def described(
-    programs: Sequence[Program], tokens: int, over_data: int
-) -> str:
-    """Describe what a device sends, where that is more than allowed."""
-    data = sum(each.sent("data") for each in programs)
-    others = sum(each.sent() for each in programs) - data
-    return (
-        f'over "model", or all devices: {limited(others, tokens)} bytes\n'
-        f'over "data": {limited(data, over_data)} bytes'
-    )
-
-
 def sent_forward(seen: Seen) -> str:
-    """Describe what a call sends."""
+    """Describe what a call sends, if that is more than it needs."""
     limit = 2 * sizes(seen.attempt, seen.case).gather
-    return described(compiled(seen.attempt, seen.case), limit, 0)
+    return f"{limited(measures.bytes_sent(seen), limit)} bytes on a device"
 
 
 def sent_backward(seen: Seen) -> str:
-    """Describe what a gradient sends."""
+    """Describe what a gradient sends, if that is more than it needs."""
     size = sizes(seen.attempt, seen.case)
     step = program(compiled_step(seen.attempt, seen.case))
+    over_data = step.sent("data")
     # A ring sends less than twice the bytes of an all-reduce.
     scale = 16 * size.features
     kernels = 2 * size.kernels * (size.data - 1) // size.data
-    return described([step], 5 * size.gather + scale, kernels + scale)
+    tokens = limited(step.sent() - over_data, 5 * size.gather + scale)
+    return (
+        f'over "model", or over all devices: {tokens} bytes\n'
+        f'over "data": {limited(over_data, kernels + scale)} bytes'
+    )
 
 
 def temporaries(seen: Seen) -> str:
