@@ -15,6 +15,7 @@ from shardbook.inputs.clip_local import (
     in_shard_map,
 )
 from shardbook.inputs.data_parallel_step import adam, momentum, optimizer_on
+from shardbook.inputs.decode_sharded import int32, kv_cache
 from shardbook.inputs.dropout_by_rows import in_blocks
 from shardbook.inputs.edit_kernels import new_zeros
 from shardbook.inputs.explicit_mlp import explicit, mlp_branches
@@ -117,6 +118,8 @@ __all__ = [
     "in_blocks",
     "in_jit",
     "in_shard_map",
+    "int32",
+    "kv_cache",
     "labels",
     "laid_out",
     "language_model",

@@ -48,5 +48,6 @@ PARTS = {
         "feed_batch",
         "one_metric",
     ),
+    "The frontier": ("decode_sharded",),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)

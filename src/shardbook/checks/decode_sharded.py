@@ -1,0 +1,233 @@
+"""What a right ``decode_sharded`` must show."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+
+from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, limited
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    by_path,
+    calls_noted,
+    observe,
+    of_made,
+    once,
+    require_alive,
+    those,
+)
+from shardbook.grading.differences import type_of
+from shardbook.grading.measures.placement import shards_by_path
+from shardbook.grading.measures.results import types_by_path
+from shardbook.tools.program.report import Program
+
+# Neither in order nor from 0, and up to the last one of the cache.
+LENGTH, POSITIONS = 32, (3, 4, 31, 5, 0)
+# Bytes that a device may send beside those of the output.
+SCALARS = 64
+# How many times its shard of the cache a device's temporaries may be.
+CACHES = 2
+
+
+@dataclass(eq=False)
+class Decoded:
+    """What the calls of a step did, each with the cache before it.
+
+    Attributes:
+        size: Bytes of the cache on a device.
+        types: The dtypes and shapes that the last call returned.
+        outputs: The output of each call.
+        cache: The cache after the last call.
+        layouts: Which device holds which slice, by call and path.
+        kept: Arrays of old caches that are still in memory.
+        moved: Arrays of new caches that are not in the old buffers.
+        programs: What each call compiled.
+    """
+
+    size: int
+    types: str = ""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    cache: Any = None
+    layouts: dict[str, dict[str, str]] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    programs: list[list[Program]] = field(default_factory=list)
+
+
+def buffers(array: Any) -> list[int]:
+    """Give where the shards of an array are in memory."""
+    if not isinstance(array, jax.Array):
+        return []
+    return [x.data.unsafe_buffer_pointer() for x in array.addressable_shards]
+
+
+@once
+def decoded(attempt: Attempt, case: Case) -> Decoded:
+    """Call the step for some tokens, each with the cache before it."""
+    step = observe(attempt, case).result
+    first, more = (
+        arguments(f"step({code})")[0][0] for code in (case.step, case.then)
+    )
+    attempt.name_call(case.code, case.given)
+    params, cache, *pairs = [*first, *more]
+    made = Decoded(
+        sum(a.addressable_shards[0].data.nbytes for a in cache.values())
+    )
+    with calls_noted(attempt) as call:
+        made.programs = call.programs
+        for turn, position in enumerate(POSITIONS):
+            x, given = pairs[2 * turn : 2 * turn + 2]
+            old, like = by_path(cache), types_by_path((x, cache))
+            before = {path: buffers(each) for path, each in old.items()}
+            result = call(step, params, cache, x, given)
+            made.types = types_by_path(result)
+            if made.types != like:
+                # The next call can't take such a cache.
+                break
+            y, cache = result
+            require_alive((params, cache))
+            made.outputs[f"position {position}"] = jax.device_get(y)
+            made.cache = jax.device_get(cache)
+            made.layouts[f"position {position}"] = shards_by_path(
+                {"y": y, "cache": cache}
+            )
+            made.kept |= set(those(old, deleted=False))
+            made.moved |= {
+                path
+                for path, each in by_path(cache).items()
+                if buffers(each) != before[path]
+            }
+    return made
+
+
+of_calls = partial(of_made, decoded)
+
+
+def kind(seen: Seen) -> str:
+    """Name what was returned."""
+    found = seen.result
+    return "a function" if callable(found) else type_of(found)
+
+
+def named(paths: set[str], where: str) -> str:
+    """Name arrays of a cache, if there are any."""
+    return f"{where}: {', '.join(sorted(paths)) or 'nothing'}"
+
+
+def compiled_later(made: Decoded) -> str:
+    """Count what the calls after the first compile."""
+    count = sum(map(len, made.programs[1:]))
+    return f"{count} programs in {len(POSITIONS) - 1} later calls"
+
+
+def sent(made: Decoded) -> int:
+    """Count the bytes that a device sends for a token."""
+    return sum(each.sent() for each in made.programs[0])
+
+
+def temporaries(made: Decoded) -> str:
+    """Describe a device's temporaries, if they are too large."""
+    most = max((p.memory.temporaries for p in made.programs[0]), default=0)
+    return f"{limited(most, CACHES * made.size)} bytes of temporaries"
+
+
+def on(
+    data: int, model: int, heads: int, kv_heads: int, position: str
+) -> Case:
+    """Decode some tokens on a mesh, with positions of a kind."""
+    mesh = f"mesh_of({data}, {model})"
+    first, *others = (
+        f"laid_out(normal(8, 24, seed={seed}), P('data'), {mesh}), "
+        + position.format(each)
+        for seed, each in enumerate(POSITIONS)
+    )
+    later = ", ".join(map(str, POSITIONS[1:]))
+    return Case(
+        f"decode_sharded({mesh})",
+        step=f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}), "
+        f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}), {first}",
+        then=", ".join(others),
+        given="where the next calls take the cache of the one before, "
+        f"another x, and {later} as {position.format('position')}",
+    )
+
+
+COUNT = jax.device_count()
+INT, ARRAY = "{}", "int32({})"
+CASES = [
+    *([on(2, COUNT // 2, 2 * COUNT, COUNT, INT)] if COUNT >= 4 else []),
+    on(COUNT, 1, 6, 3, ARRAY),
+    on(1, COUNT, COUNT, COUNT, INT),
+]
+EXAMPLE = CASES[0].code
+NO_STEP = "this is not a function"
+OTHER = (
+    "the step does not return an output like x and a cache like the old one"
+)
+WRITE = (
+    "after all calls, the cache is not the first one with the key and value "
+    "of each token at its position"
+)
+WRONG = "an output is not attention to the positions from 0 to the token's"
+LAYOUT = (
+    "the output is not sharded as P('data'), or the new cache not like the "
+    "old one"
+)
+KEPT = "the old cache stays in memory: donate it"
+MOVED = "the new cache is not in the buffers of the old one"
+AGAIN = (
+    "the step is compiled again for a later position: positions must not "
+    "be static, and shapes must not depend on them"
+)
+MORE = (
+    "for a token, devices exchange more than one sum of their terms of the "
+    "output"
+)
+LARGE = (
+    "the temporaries take at least twice the cache: do not repeat or copy "
+    "keys and values"
+)
+CHECKS = (
+    same.contract(CASES, kind, NO_STEP),
+    same.contract(CASES, of_calls(lambda made: made.types), OTHER),
+    same.values(CASES, of_calls(lambda made: made.cache), WRITE),
+    same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
+    same.structure(
+        CASES,
+        of_calls(compiled_later),
+        AGAIN,
+        read="A position for each program",
+    ),
+    same.placement(CASES, of_calls(lambda made: made.layouts), LAYOUT),
+    same.placement(
+        CASES,
+        of_calls(lambda made: named(made.kept, "still in memory")),
+        KEPT,
+        read="The API",
+    ),
+    same.placement(
+        CASES,
+        of_calls(lambda made: named(made.moved, "in other buffers")),
+        MOVED,
+        read="The API",
+    ),
+    same.communication(
+        CASES,
+        of_calls(sent),
+        MORE,
+        read="On eight devices",
+        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+    ),
+    same.placement(CASES, of_calls(temporaries), LARGE),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("[Nn]on-hashable|unhashable", "A position for each program"),
+    ("[Tt]racer|[Cc]oncret|[Ii]ndex", "A position for each program"),
+    ("varying|replicat|vma|divi(sible|de)", "Problem"),
+    ("dot_general|einsum|contract|broadcast|shape", "The API"),
+)
