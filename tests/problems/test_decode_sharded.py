@@ -48,7 +48,9 @@ def numpy_decode(params: Any, xs: list[Any]) -> tuple[Any, Any, Any]:
             scores = np.einsum("bk,blk->bl", queries[:, at], seen)
             powers = np.exp(scores / np.sqrt(q.shape[2]))
             weights = powers / powers.sum(axis=1, keepdims=True)
-            read = np.einsum("bl,blk->bk", weights, values[:, : at + 1, own])
+            read = np.einsum(
+                "bl,blk->bk", weights, values[:, : at + 1, own]
+            )
             y[:, at] += read @ out[head]
     return y, keys, values
 
@@ -64,7 +66,9 @@ def test_tokens_one_by_one(mesh: Mesh) -> None:
         y, cache = step(params, cache, x, position)
 
         assert y.dtype == np.float32
-        assert y.sharding.is_equivalent_to(NamedSharding(mesh, P("data")), 2)
+        assert y.sharding.is_equivalent_to(
+            NamedSharding(mesh, P("data")), 2
+        )
         np.testing.assert_allclose(y, expected[:, position], atol=1e-5)
         for each in cache.values():
             heads = NamedSharding(mesh, CACHE)
@@ -156,5 +160,5 @@ def test_a_batch_that_does_not_divide() -> None:
     given = jax.device_get((params, cache))
     x = np.zeros((count + 1, DIM), np.float32)
 
-    with pytest.raises(ValueError, match="evenly divi|divisible"):
+    with pytest.raises(ValueError, match=r"evenly divi|divisible"):
         decode_sharded(mesh)(*given, x, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from shardbook.grading import measures, same
+from shardbook.grading import same
 from shardbook.grading.agreement import AtMost, limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
@@ -62,7 +62,9 @@ def buffers(array: Any) -> list[int]:
     """Give where the shards of an array are in memory."""
     if not isinstance(array, jax.Array):
         return []
-    return [x.data.unsafe_buffer_pointer() for x in array.addressable_shards]
+    return [
+        x.data.unsafe_buffer_pointer() for x in array.addressable_shards
+    ]
 
 
 @once
@@ -159,7 +161,11 @@ def on(
 COUNT = jax.device_count()
 INT, ARRAY = "{}", "int32({})"
 CASES = [
-    *([on(2, COUNT // 2, 2 * COUNT, COUNT // 2, INT)] if COUNT >= 4 else []),
+    *(
+        [on(2, COUNT // 2, 2 * COUNT, COUNT // 2, INT)]
+        if COUNT >= 4
+        else []
+    ),
     on(COUNT, 1, 12, 3, ARRAY),
     on(1, COUNT, COUNT, COUNT, INT),
 ]
@@ -169,8 +175,8 @@ OTHER = (
     "the step does not return an output like x and a cache like the old one"
 )
 WRITE = (
-    "after all calls, the cache is not the first one with the key and value "
-    "of each token at its position"
+    "after all calls, the cache is not the first one with the key and "
+    "value of each token at its position"
 )
 WRONG = "an output is not attention to the positions from 0 to the token's"
 LAYOUT = (
@@ -188,8 +194,8 @@ MORE = (
     "output"
 )
 LARGE = (
-    "the temporaries take more than three times the cache: do not repeat or "
-    "copy keys and values"
+    "the temporaries take more than three times the cache: do not repeat "
+    "or copy keys and values"
 )
 CHECKS = (
     same.contract(CASES, kind, NO_STEP),

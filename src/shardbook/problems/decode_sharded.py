@@ -1,4 +1,4 @@
-"""Decode a token at a time, with a sharded cache that is written in place."""
+"""Decode a token at a time, with a sharded cache written in place."""
 
 from collections.abc import Callable
 from typing import Any

@@ -16,7 +16,9 @@ def decode_sharded(mesh):
         later = jnp.arange(length) > position
 
         def decode(x, k, v):
-            new = {name: jnp.tensordot(x, params[name], 1) for name in "qkv"}
+            new = {
+                name: jnp.tensordot(x, params[name], 1) for name in "qkv"
+            }
             k, v = jnp.where(now, new["k"], k), jnp.where(now, new["v"], v)
             q = new["q"].reshape(kv_heads, -1, size)
             scores = jnp.einsum("hgk,lhk->hgl", q, k) / jnp.sqrt(size)
