@@ -202,13 +202,14 @@ CHECKS = (
     same.contract(CASES, of_calls(lambda made: made.types), OTHER),
     same.values(CASES, of_calls(lambda made: made.cache), WRITE),
     same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
+    # First, because another sharding compiles another program.
+    same.placement(CASES, of_calls(lambda made: made.layouts), LAYOUT),
     same.structure(
         CASES,
         of_calls(compiled_later),
         AGAIN,
         read="A position for each program",
     ),
-    same.placement(CASES, of_calls(lambda made: made.layouts), LAYOUT),
     same.placement(
         CASES,
         of_calls(lambda made: named(made.kept, "still in memory")),
