@@ -58,6 +58,7 @@ from shardbook.inputs.restore_onto import (
     too_large,
     truncated,
 )
+from shardbook.inputs.resume_run import runs_of, training
 from shardbook.inputs.scan_layers import (
     STACKED_SPECS,
     in_jit,
@@ -148,6 +149,7 @@ __all__ = [
     "residual_error",
     "residual_mlp",
     "rows_of_process",
+    "runs_of",
     "scaled_error",
     "spread",
     "squared_error",
@@ -155,6 +157,7 @@ __all__ = [
     "tokens",
     "too_large",
     "train",
+    "training",
     "truncated",
     "twice",
     "vision",

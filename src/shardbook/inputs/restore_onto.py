@@ -1,9 +1,7 @@
 """Inputs of calls of ``restore_onto``."""
 
-import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
 
+from shardbook.inputs.folders import temporary_folder
 from shardbook.inputs.shared import mesh_of, mlp
 
 
@@ -105,7 +104,7 @@ def checkpoint(make: Callable[..., nnx.Module], *arguments: int) -> str:
         return NamedSharding(mesh, spec if divides else P())
 
     state = nnx.state(make(*arguments))
-    path = os.path.join(_temporary_folder(), "model")
+    path = os.path.join(temporary_folder(), "model")
     with ocp.StandardCheckpointer() as saver:
         saver.save(path, jax.device_put(state, jax.tree.map(shard, state)))
     return path
@@ -120,16 +119,10 @@ def truncated(path: str) -> str:
     Returns:
         The path of a copy, each file of which lacks its second half.
     """
-    copy = os.path.join(_temporary_folder(), "model")
+    copy = os.path.join(temporary_folder(), "model")
     shutil.copytree(path, copy)
     for folder, _, files in os.walk(copy):
         for name in files:
             file = os.path.join(folder, name)
             os.truncate(file, os.path.getsize(file) // 2)
     return copy
-
-
-def _temporary_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="shardbook-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder

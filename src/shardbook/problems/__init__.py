@@ -48,6 +48,6 @@ PARTS = {
         "feed_batch",
         "one_metric",
     ),
-    "The frontier": ("decode_sharded",),
+    "The frontier": ("decode_sharded", "resume_run"),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)

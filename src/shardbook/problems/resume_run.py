@@ -1,0 +1,86 @@
+"""Train to a step, from the newest checkpoint if there is one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orbax.checkpoint as ocp
+
+
+def resume_run(
+    folder: str,
+    abstract: Any,
+    make: Callable[[], Any],
+    step: Callable[[Any, Any], Any],
+    batch: Callable[[int], Any],
+    stop: int,
+    every: int,
+) -> Any:
+    """Train until the state has seen ``stop`` steps, and return it.
+
+    Start every run of a job with the same call, the first and those that
+    follow a kill. A checkpoint has the number of steps that its state has
+    seen, so it says which batch comes next: a run that was killed at any
+    moment repeats at most the steps since the newest complete checkpoint.
+
+    Training goes on while a checkpoint is written: ``save`` returns once
+    it has copied the arrays to the host, which takes at most as many bytes
+    of host memory as the shards of the process's devices.
+
+    Call it outside ``jax.jit``. With several processes, all of them make
+    the same call, on a folder that each can reach.
+
+    Args:
+        folder: Absolute path of the folder of checkpoints. The first run
+            finds it empty or missing.
+        abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
+            with the sharding that its array gets in this run: parameters,
+            optimizer state, counters and random keys.
+        make: Makes the state that the first run starts from, in these
+            shardings. It is called only if there is no checkpoint.
+        step: Jitted; takes a state, which it donates, and a batch, and
+            returns the next state, sharded like the one before.
+        batch: Gives the batch of a step, counted from 0, on this run's
+            mesh. It is called once for each step of this run, in order.
+        stop: How many steps the returned state has seen, at least those
+            of the newest checkpoint.
+        every: A checkpoint is begun after each ``every`` steps and at
+            ``stop``. There may be one more, after the first step.
+
+    Returns:
+        The state, of the structure and the shardings of ``abstract``. Its
+        checkpoint is complete: the folder has the two newest checkpoints,
+        or the only one, and nothing that is half written.
+
+    Raises:
+        ValueError: From Orbax, if the newest checkpoint has another
+            structure or other shapes than ``abstract``. The folder keeps
+            its checkpoints.
+
+    Example:
+        ``resume_run("/data/run", abstract, make, step, batch, 100_000,
+        500)`` trains to step 100,000, however often it is started.
+
+    References:
+        Orbax, *CheckpointManager*,
+        https://orbax.readthedocs.io/en/stable/api_reference/checkpoint.checkpoint_manager.html
+    """
+    # --- solution ---
+    options = ocp.CheckpointManagerOptions(
+        save_interval_steps=every,
+        max_to_keep=2,
+        cleanup_tmp_directories=True,
+    )
+    # Leaving the block waits for what is still being written.
+    with ocp.CheckpointManager(folder, options=options) as manager:
+        done = manager.latest_step() or 0  # of the complete checkpoints
+        if done:
+            target = ocp.args.StandardRestore(abstract)
+            state = manager.restore(done, args=target)
+        else:
+            state = make()
+        while done < stop:
+            state = step(state, batch(done))
+            done += 1
+            saved = ocp.args.StandardSave(state)
+            manager.save(done, args=saved, force=done == stop)
+        return state
