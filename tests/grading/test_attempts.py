@@ -120,7 +120,10 @@ def test_an_attempt_gets_its_verdict(
             f"{verdict.read!r}, which the check names:\n{whole}"
         )
     if attempt.name == "solution":
-        yours, ours = verdict.compared["collectives"]
+        # A problem whose step is given compares other quantities.
+        name = "collectives"
+        pairs = verdict.compared
+        yours, ours = pairs.get(name) or next(iter(pairs.values()))
         assert yours == ours, whole
 
 

@@ -119,6 +119,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     }
 
 
+NO_STATE = "a run does not return the state"
 COPIED = (
     "arrays are copied from one device to another: restore each straight "
     "into its sharding in abstract"
@@ -158,16 +159,19 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = (
-    same.contract(CASES, types, "a run does not return the state"),
+    same.contract([TOLD, SAVING, EARLY], types, NO_STATE),
     same.contract(TOLD, batches, ASKED, read=BATCH),
     same.contract(
         [SAVING, EARLY], batches, UNFINISHED, agree=overlap, read="The API"
     ),
-    same.contract([TOLD, RETURNED], makes, MADE),
+    same.contract(TOLD, makes, MADE),
     same.contract(
         [SAVING, TOLD], kept, FOLDER, read="A run that does not wait"
     ),
+    # Unless a run waits for its files, the next would get in their way.
+    same.contract(RETURNED, types, NO_STATE),
     same.contract(RETURNED, batches, ENDED),
+    same.contract(RETURNED, makes, MADE),
     same.values(CASES, states, STATE, read="A part of the state"),
     same.placement(CASES, first_layouts, RESTORED, read="The API"),
     same.placement(CASES, returned_layouts, RESTORED, read="The API"),
