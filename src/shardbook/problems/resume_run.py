@@ -30,11 +30,13 @@ def resume_run(
     the same call, on a folder that each can reach.
 
     Args:
-        folder: Absolute path of the folder of checkpoints. The first run
-            finds it empty or missing.
+        folder: Absolute path of the folder of checkpoints, each of which
+            is a folder with a number in its name. The first run finds it
+            empty or missing.
         abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
             with the sharding that its array gets in this run: parameters,
-            optimizer state, counters and random keys.
+            optimizer state, counters and random keys. Each is restored
+            straight into it, without a copy between devices.
         make: Makes the state that the first run starts from, in these
             shardings. It is called only if there is no checkpoint.
         step: Jitted; takes a state, which it donates, and a batch, and
