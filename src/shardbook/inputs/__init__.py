@@ -59,6 +59,11 @@ from shardbook.inputs.restore_onto import (
     truncated,
 )
 from shardbook.inputs.resume_run import runs_of, training
+from shardbook.inputs.route_to_experts import (
+    EXPERT_SPECS,
+    expert_params,
+    padded_tokens,
+)
 from shardbook.inputs.scan_layers import (
     STACKED_SPECS,
     in_jit,
@@ -90,6 +95,7 @@ from shardbook.inputs.vocab_parallel_loss import labels
 
 __all__ = [
     "BLOCK_SPECS",
+    "EXPERT_SPECS",
     "FSDP_SPECS",
     "GRADIENT_SPECS",
     "LM_RULES",
@@ -113,6 +119,7 @@ __all__ = [
     "dropout_mlp",
     "examples",
     "except_last",
+    "expert_params",
     "explicit",
     "from_shapes",
     "gradients",
@@ -143,6 +150,7 @@ __all__ = [
     "numpy_examples",
     "numpy_rows",
     "optimizer_on",
+    "padded_tokens",
     "placed",
     "random_key",
     "residual_block",

@@ -48,6 +48,6 @@ PARTS = {
         "feed_batch",
         "one_metric",
     ),
-    "The frontier": ("decode_sharded", "resume_run"),
+    "The frontier": ("decode_sharded", "resume_run", "route_to_experts"),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)

@@ -1,0 +1,240 @@
+"""What a right ``route_to_experts`` must show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, Near, limited
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    compile_and_run,
+    compiled,
+    of_made,
+    once,
+)
+from shardbook.grading.measures.placement import shards_by_path
+from shardbook.tools.program.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside what the page counts, and how many
+# times that.
+SCALARS, ROOM = 64, 1.05
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The gradients of a loss, and how they were computed.
+
+    Attributes:
+        gradients: Those of params and of x, by name.
+        program: What was compiled.
+        over_model: Bytes that a device may send, but over "data" alone.
+        over_data: Bytes that it may send over "data" alone.
+    """
+
+    gradients: dict[str, Any]
+    program: Program
+    over_model: int
+    over_data: int
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Slopes:
+    """Take the gradients of a loss under jit."""
+    _, ((params, x, mesh, capacity), _) = arguments(
+        case.call, route_to_experts=attempt.function
+    )
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x, mesh, capacity)[0] ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_params, of_x), report = compile_and_run(
+        attempt, gradient, params, x
+    )
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    router, experts = params["router"].nbytes, params["router"].shape[1]
+    slots = experts * capacity * x.shape[1] * x.dtype.itemsize
+    kernels = (params["up"].nbytes + params["down"].nbytes) // model
+    return Slopes(
+        {"params": of_params, "x": of_x},
+        report,
+        # The router's gradient may be added up along one axis at a time.
+        int(ROOM * 4 * slots * (model - 1) / model) + 2 * router + SCALARS,
+        2 * kernels * (data - 1) // data + 2 * router + SCALARS,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def sent_over_model(made: Slopes) -> str:
+    """Describe what is sent, but over "data" alone."""
+    count = made.program.sent() - made.program.sent("data")
+    return f"{limited(count, made.over_model)} bytes on a device"
+
+
+def sent_over_data(made: Slopes) -> str:
+    """Describe what is sent over "data"."""
+    count = limited(made.program.sent("data"), made.over_data)
+    return f"{count} bytes on a device"
+
+
+def flops(seen: Seen) -> int:
+    """Count the FLOPs of matrix products in all that a call compiles."""
+    programs = compiled(seen.attempt, seen.case)
+    return sum(each.flops.total for each in programs)
+
+
+def shards_of(number: int) -> Callable[[Seen], str]:
+    """Give the function that describes the shards of a result."""
+    return lambda seen: measures.describe_shards(seen.result[number])
+
+
+def on(mesh: str, tokens: int, experts: int, capacity: int) -> Case:
+    """Call it inside jit, for tokens of which 20 are padding."""
+    return Case(
+        "in_jit(route_to_experts)("
+        f"expert_params(32, {experts}, 16, {mesh}), "
+        f"padded_tokens({tokens}, 32, 20, {mesh}), {mesh}, {capacity})",
+        programs=True,
+    )
+
+
+def rival(
+    *, blocks: str = "each", weighted: bool = True, passed_on: bool = False
+) -> Callable[[Any, jax.Array, Mesh, int], Any]:
+    """Compute every expert for every token, with a mistake."""
+
+    def answer(params: Any, x: jax.Array, mesh: Mesh, capacity: int) -> Any:
+        devices = {"each": mesh.size, "data": mesh.shape["data"], "all": 1}
+        weights = jax.nn.softmax(x @ params["router"])
+        chosen = jax.nn.one_hot(weights.argmax(1), weights.shape[1])
+        queues = chosen.reshape(devices[blocks], -1, chosen.shape[1])
+        place = (queues.cumsum(1) * queues).sum(-1).reshape(-1, 1)
+        hidden = jax.nn.gelu(jnp.einsum("td,edh->teh", x, params["up"]))
+        made = jnp.einsum("teh,ehd->ted", hidden, params["down"])
+        y = jnp.einsum("te,ted->td", chosen, made)
+        y *= weights.max(1, keepdims=True) if weighted else 1
+        return jnp.where(place <= capacity, y, x if passed_on else 0)
+
+    return answer
+
+
+COUNT = jax.device_count()
+# Two and three experts a device, and all of them on each.
+CASES = [
+    *([on(f"mesh_of(2, {COUNT // 2})", 512, 16, 6)] if COUNT >= 4 else []),
+    on(f"mesh_of(1, {COUNT})", 256, 3 * COUNT, 3),
+    on(f"mesh_of({COUNT}, 1)", 256, 6, 9),
+]
+# One mesh with both axes, where there are enough devices.
+SLOPED = CASES[:1] if COUNT >= 4 else CASES
+EXAMPLE = CASES[0].call
+RIVALS = [
+    same.Rival(
+        rival(weighted=False),
+        "y is not multiplied by the probability of its expert, so the "
+        "router has no gradient",
+        read="A router without a gradient",
+    ),
+    same.Rival(
+        rival(passed_on=True),
+        "a dropped token is passed on, but its y must be zeros: the caller "
+        "adds y to x",
+        read="Problem",
+    ),
+    same.Rival(
+        rival(blocks="data"),
+        "the capacity counts for several devices together, but each device "
+        "counts its own tokens",
+        read="Problem",
+    ),
+    same.Rival(
+        rival(blocks="all"),
+        "the capacity counts for all tokens together, but each device "
+        "counts its own",
+        read="Problem",
+    ),
+]
+WRONG = "y is not the output of each token's expert"
+DROPPED = "dropped is not the number of tokens that all devices dropped"
+SLOPES = "a gradient of (y**2).sum() is wrong"
+LAYOUT = 'y is not sharded as P(("data", "model")), like x'
+SCALAR = "dropped is not replicated"
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than the scores of its tokens, and the slots "
+    "of its experts"
+)
+FORWARD = (
+    "devices exchange more than two all-to-alls of the slots and a scalar"
+)
+BACKWARD = (
+    'over "model", the gradients exchange more than four all-to-alls of '
+    "the slots and the gradient of the router"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than the gradients of the experts '
+    "and of the router"
+)
+CHECKS = (
+    same.types(CASES),
+    same.values(
+        CASES,
+        lambda seen: seen.result[0],
+        WRONG,
+        read="The API",
+        rivals=RIVALS,
+    ),
+    same.values(CASES, lambda seen: seen.result[1], DROPPED),
+    same.values(
+        SLOPED,
+        of_slopes(lambda made: made.gradients),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, shards_of(0), LAYOUT),
+    same.placement(CASES, shards_of(1), SCALAR),
+    same.placement(
+        CASES,
+        flops,
+        MORE,
+        read="Tokens dispatched by a matrix product",
+        agree=AtMost(ROOM, "FLOPs of matrix products on a device"),
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        read="On eight devices",
+        agree=AtMost(ROOM, "bytes that a device sends", more=SCALARS),
+    ),
+    same.communication(SLOPED, of_slopes(sent_over_model), BACKWARD),
+    same.communication(SLOPED, of_slopes(sent_over_data), OVER_DATA),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        SLOPED,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|replicat|vma", "The API"),
+    ("[Tt]racer|[Cc]oncret|divi(sible|de)|multiple of", "Problem"),
+    ("all_to_all|dot_general|einsum|contract|broadcast|shape", "The API"),
+)
