@@ -95,13 +95,8 @@ def check(cpu, v5e, h100):
         mesh = mesh_on(MESH, devices_of(name))
         step, arguments = step_on(mesh, route=by_einsum)
         other = program(step, *arguments)
-        print(
-            name,
-            other.collectives,
-            other.sent("model") / one,
-            other.flops.total / usual.flops.total,
-        )
+        assert 6.4 < other.sent("model") / usual.sent("model") < 6.43
+        assert 1.49 < other.flops.total / usual.flops.total < 1.51
         exchange, arguments = ragged_on(mesh)
         ragged = program(exchange, *arguments)
-        print(name, ragged.collectives)
         assert ragged.collectives["ragged-all-to-all"] == 1
