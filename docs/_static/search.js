@@ -23,10 +23,10 @@
   const ASIDE = new Set(["sources", "your-attempt"]);
   const SMALL = new Set(
     (
-      "a an and any are as at be been but by can do does for from get got " +
-      "has have how i if in is it its many me much my no not of on or " +
-      "several so than that the then there this to two versus vs was we " +
-      "what when where which why will with you"
+      "a an and any are as at be been but by can do does equivalent for " +
+      "from get got has have how i if in is it its many me much my no not " +
+      "of on or per several should so than that the then there this to two " +
+      "versus vs was we what when where which why will with you"
     ).split(" "),
   );
   const { sections: address } = document.currentScript.dataset;
@@ -212,10 +212,18 @@
     }
   }
 
-  function show(query, { sections, topics }) {
+  // "Initialise" and "quantisation", in the spelling of the book.
+  const american = (word) =>
+    word.replace(/is(?=(?:e[ds]?|ers?|ing|ations?)$)/, "iz");
+
+  function show(given, book) {
+    const { sections, topics } = book;
     const isKnown = (term) => sections.some(({ all }) => has(all, [term]));
-    const written = split(query);
     const knows = (word) => termsOf([word]).some(isKnown);
+    const query = given.replace(/\w+/g, (word) =>
+      knows(word) ? word : american(word),
+    );
+    const written = split(query);
     const unknown = written.filter((word) => !knows(word));
     const others = written.some(
       (word) => !isSmall(word) && !unknown.includes(word),
@@ -226,12 +234,12 @@
       unknown.includes(word) &&
       !(others && /[._]/.test(word)) &&
       partsOf(word).every(knows);
-    const given = termsOf(
+    const asWritten = termsOf(
       written.flatMap((word) => (isApart(word) ? partsOf(word) : word)),
     );
-    const row = given.filter(isKnown).slice(0, MOST.words);
+    const row = asWritten.filter(isKnown).slice(0, MOST.words);
     const terms = row.filter(({ own }) => /[a-z]/.test(own));
-    const foreign = given.filter(
+    const foreign = asWritten.filter(
       (term) => term.own && !isName(term) && !isKnown(term),
     );
     const explains = ({ messages }) => quotes(query, messages);
@@ -240,7 +248,7 @@
     const few = foreign.length && terms.length < 2 && !terms.some(isName);
     let found =
       few || !terms.length ? [] : best(fitOf(row, terms), sections);
-    if (!found.length && !explained.length && terms.length > 2) {
+    if (!found.length && !explained.length && terms.length > 1) {
       found = best(overlapOf(terms, sections), sections);
     }
     found = [...new Set([...explained, ...found])];
@@ -250,8 +258,8 @@
     let asked = explained.length
       ? []
       : about((name) => words(query).includes(words(name)));
-    if (!found.length && !asked.length && given.length) {
-      asked = about((name) => hasAll(name, given));
+    if (!found.length && !asked.length && asWritten.length) {
+      asked = about((name) => hasAll(name, asWritten));
     }
 
     // A page that has all that is asked comes before what is not here.

@@ -134,7 +134,7 @@ ASKED = {
     # By their parts, because no page has them as written.
     "VocabParallelLogits": "vocab_parallel_loss.html",
     "vocab_parallel_embeddings_loss": "vocab_parallel_loss.html",
-    "ColumnParallelLinear": "from_elsewhere.html#from-pytorch",
+    "ColumnParallelLinear": "#zero-1-zero-2-zero-3-and-megatron",
     "ZeRO-1": "data_parallel_step.html",
     "DeepSpeed stage 1": "#moments-that-are-sharded",
     "use_distributed_optimizer": "#moments-that-are-sharded",
@@ -144,14 +144,30 @@ ASKED = {
     "second step recompiles": "#step-two-compiles-again",
     "compiled twice": "#step-two-compiles-again",
     "multi-host data loader global batch": "feed_batch.html",
+    "initialise model sharded OOM": "init_sharded.html",
+    "jax.distributed.initialize hangs": (
+        "#coordinationservice-registertask"
+    ),
+    "memory 7B model Adam per GPU": "fsdp_step.html#why-this-matters",
+    "7B Adam 8 GPUs": "fsdp_step.html#why-this-matters",
+    "ZeRO-3 equivalent": "fsdp_step.html",
+    "DeepSpeed ZeRO-3": "fsdp_step.html",
+    "ZeRO-2": "#zero-1-zero-2-zero-3-and-megatron",
+    "PyTorch FSDP equivalent in JAX": "from_elsewhere.html",
+    "SequenceParallel": "sequence_parallel_block.html",
+    "KV cache": "decode_sharded.html",
+    "preemption": "resume_run.html",
+    "MoE": "route_to_experts.html",
+    "expert parallelism": "route_to_experts.html",
 }
 # What no page explains, and the host of one that does.
 UNTAUGHT = {
-    "KV cache": "jax-ml.github.io",
     "inference": "jax-ml.github.io",
+    "serving": "jax-ml.github.io",
+    "my loss is NaN": "docs.jax.dev",
+    "NCCL hang": "docs.nvidia.com",
+    "quantisation": "qwix.readthedocs.io",
     "pipeline": "jax-ml.github.io",
-    "MoE": "maxtext.readthedocs.io",
-    "expert parallel": "maxtext.readthedocs.io",
     "ring attention": "maxtext.readthedocs.io",
     "quantize": "qwix.readthedocs.io",
     "data loader": "google-grain.readthedocs.io",
