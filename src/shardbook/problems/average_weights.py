@@ -20,8 +20,8 @@ def average_weights(
         model: A model on any devices, which stays as it is. Every
             floating-point ``nnx.Param`` is a weight.
         decay: The weight of the old average, from 0 to 1. No program is
-            compiled for another Python float, such as 1.0 after 0.9; an
-            int or a NumPy number is another program.
+            compiled for another Python float, such as 1.0 after 0.9; ints
+            and NumPy numbers have programs of their own.
 
     Returns:
         For each weight, float32 of the same shape, sharded like the

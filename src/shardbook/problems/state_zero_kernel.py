@@ -59,9 +59,9 @@ def zero_if_kernel(
     Returns:
         An array of the same shape and dtype. If the leaf is committed, its
         sharding is the same too, except under ``jax.jit``: on Auto axes
-        the compiler chooses, and on Explicit axes it is kept only while
-        ``jax.set_mesh`` sets the mesh. ``out_shardings`` keeps it in both
-        cases.
+        the compiler chooses, and on Explicit axes it is sure to be kept
+        only while ``jax.set_mesh`` sets the mesh. ``out_shardings`` keeps
+        it in both cases.
     """
     # The path of a Param ends in the attribute "value", after its name.
     names = [
