@@ -48,6 +48,7 @@ from shardbook.inputs.mixed_precision_step import (
 )
 from shardbook.inputs.one_metric import spread
 from shardbook.inputs.optimizer_like_params import adafactor, from_shapes
+from shardbook.inputs.pipeline_forward import unit_block
 from shardbook.inputs.place_batch import numpy_batch
 from shardbook.inputs.place_state import OVERLAPPING, placed
 from shardbook.inputs.repair_step import counting
@@ -168,6 +169,7 @@ __all__ = [
     "training",
     "truncated",
     "twice",
+    "unit_block",
     "vision",
     "with_nan",
 ]

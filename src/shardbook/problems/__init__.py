@@ -48,6 +48,11 @@ PARTS = {
         "feed_batch",
         "one_metric",
     ),
-    "The frontier": ("decode_sharded", "resume_run", "route_to_experts"),
+    "The frontier": (
+        "decode_sharded",
+        "resume_run",
+        "pipeline_forward",
+        "route_to_experts",
+    ),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)

@@ -18,6 +18,7 @@ from shardbook.tools.draw.figure import (
     stripes,
     text,
 )
+from shardbook.tools.draw.schedules import chains_of, schedule_figure
 from shardbook.tools.program.collective import RAGGED, Collective, in_words
 
 # Of a larger group, the first devices and the last are drawn.
@@ -304,11 +305,17 @@ def _curve(x: float, y: float, to_x: float, to_y: float, color: str) -> str:
 def collective_figure(each: Collective) -> Figure:
     """Show what a collective moves between the devices of a group."""
     title = f"{in_words(each, each.times)}: {_shapes(each)}"
+    no_schedule = ""
+    if each.kind == "collective-permute" and each.times > 1:
+        chains = chains_of(each)
+        if not isinstance(chains, str):
+            return schedule_figure(each, title, chains)
+        no_schedule = f"; no turn by turn, because {chains}"
     move = _move(each)
     if isinstance(move, str):
         words = f"not drawn: {move}"
         return Figure(title, [Line(words)], f"; {words}", ())
-    note = _note(each, move)
+    note = _note(each, move) + no_schedule
     first = each.arrays[0]
     last_dimension = first.count(",")
     across = last_dimension > 0 and each.dimension == last_dimension

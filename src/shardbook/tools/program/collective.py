@@ -83,6 +83,10 @@ class Collective:
             call that takes this branch.
         bounded: Whether it runs at most ``times`` times: not in a loop
             whose end depends on data.
+        passed_on: Whether it is a collective-permute in a loop, in which a
+            device sends what it computed from what it received in the turn
+            before, as in a pipeline. False if it is in several loops, or
+            if the program does not tell.
         direction: The pass of a gradient that it belongs to:
             ``"forward"``, ``"backward"`` or ``"rematerialized"``, or
             several of them for a combined collective. What is outside of a
@@ -114,6 +118,7 @@ class Collective:
     times: int
     counted: bool
     bounded: bool
+    passed_on: bool
     direction: str
     frames: tuple[str, ...]
     function: str

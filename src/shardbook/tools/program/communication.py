@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from shardbook.tools.hlo.carried import is_passed_on
 from shardbook.tools.hlo.operands import names_of_parameters, parameter_of
 from shardbook.tools.hlo.runs import Run, runs_of
 from shardbook.tools.hlo.sources import Sources, direction_of
@@ -105,6 +106,7 @@ def communication(
                 times=run.times,
                 counted=run.counted,
                 bounded=run.bounded,
+                passed_on=bool(pairs) and is_passed_on(run, module),
                 direction=direction_of(op_name),
                 frames=tuple(each.line for each in frames),
                 function=frames[0].function if frames else "",

@@ -1,0 +1,214 @@
+"""What a right ``pipeline_forward`` must show."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardbook.grading import measures, same
+from shardbook.grading.agreement import AtMost, Near, limited
+from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    compile_and_run,
+    compiled,
+    of_made,
+    once,
+)
+from shardbook.grading.measures.placement import shards_by_path
+from shardbook.tools.program.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(stacked, x) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside what the page counts.
+SCALARS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The gradients of a loss, and how they were computed.
+
+    Attributes:
+        gradients: Those of stacked and of x, by name.
+        program: What was compiled.
+        over_model: Bytes that a device may send over "model".
+        over_data: Bytes that it may send over "data".
+    """
+
+    gradients: dict[str, Any]
+    program: Program
+    over_model: int
+    over_data: int
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Slopes:
+    """Take the gradients of a loss under jit."""
+    _, ((block, stacked, x, mesh, count), _) = arguments(
+        case.call, pipeline_forward=attempt.function
+    )
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(stacked: Any, x: jax.Array) -> Any:
+        return (function(block, stacked, x, mesh, count) ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_stacked, of_x), report = compile_and_run(
+        attempt, gradient, stacked, x
+    )
+    data, stages = mesh.shape["data"], mesh.shape["model"]
+    rows = x.nbytes // data
+    kept = sum(leaf.nbytes for leaf in jax.tree.leaves(stacked)) // stages
+    # In a ring, an all-reduce sends so many times its bytes.
+    forward = rows * (count + stages - 1) // count
+    forward += 2 * rows * (stages - 1) // stages
+    return Slopes(
+        {"stacked": of_stacked, "x": of_x},
+        report,
+        2 * forward + SCALARS,
+        2 * kept * (data - 1) // data + SCALARS,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def finite(made: Slopes) -> str:
+    """Say which gradients have entries that are no numbers."""
+    bad = [
+        name
+        for name, tree in made.gradients.items()
+        if any(~np.isfinite(leaf).all() for leaf in jax.tree.leaves(tree))
+    ]
+    return f"NaN in the gradient of {' and '.join(bad) or 'nothing'}"
+
+
+def sent_over_model(made: Slopes) -> str:
+    """Describe what is sent, but over "data" alone."""
+    count = made.program.sent() - made.program.sent("data")
+    return f"{limited(count, made.over_model)} bytes on a device"
+
+
+def sent_over_data(made: Slopes) -> str:
+    """Describe what is sent over "data"."""
+    count = limited(made.program.sent("data"), made.over_data)
+    return f"{count} bytes on a device"
+
+
+def flops(seen: Seen) -> int:
+    """Count the FLOPs of matrix products in all that a call compiles."""
+    programs = compiled(seen.attempt, seen.case)
+    return sum(each.flops.total for each in programs)
+
+
+def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
+    """Call it inside jit, for a model on a mesh."""
+    return Case(
+        f"in_jit(pipeline_forward)({block}, "
+        f"laid_out({stacked}, P('model'), {mesh}), "
+        f"laid_out({x}, P('data'), {mesh}), {mesh}, {count})",
+        programs=True,
+    )
+
+
+COUNT = jax.device_count()
+MLP = "residual_block", "stacked_params(8, 16, 32)", "normal(192, 16)"
+PAIR = (
+    "lambda p, x: x - p[1] * (x @ p[0])",
+    "[normal(3, 8, 8), normal(3) / 4]",
+    "normal(96, 8)",
+)
+UNIT = "unit_block", f"normal({COUNT}, 16, 16) / 4", "normal(24, 16)"
+# Two layers in a stage, one stage, and fewer microbatches than stages.
+CASES = [
+    *([on(f"mesh_of(2, {COUNT // 2})", *MLP, 6)] if COUNT >= 4 else []),
+    on(f"mesh_of({COUNT}, 1)", *PAIR, 4),
+    on(f"mesh_of(1, {COUNT})", *UNIT, 3),
+]
+EXAMPLE = CASES[0].call
+ROWS, PARTS = 9 * COUNT, 4
+INDIVISIBLE = on(
+    f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
+).call
+ERROR = (
+    'no ValueError names the rows, the devices along "data" and count, '
+    "although the rows can't be divided among them"
+)
+OUTPUT = "this is not x after all layers"
+WAITING = (
+    "a gradient is NaN: what a stage computes while it has no microbatch "
+    "must not reach the gradients"
+)
+WRONG = "a gradient of (y**2).sum() is wrong"
+LAYOUT = 'y is not sharded as P("data")'
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than its own layers, for one microbatch in "
+    "each of count + S - 1 ticks"
+)
+FORWARD = (
+    "in the forward pass, devices exchange more than a microbatch in each "
+    "of count + S - 1 ticks and one sum of the result"
+)
+BACKWARD = (
+    'over "model", devices exchange more for the gradients than twice what '
+    "the forward pass may send"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than the gradients of stacked once'
+)
+TICKS = "On eight devices"
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, OUTPUT),
+    same.refusal(INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"),
+    same.values(
+        CASES, of_slopes(finite), WAITING, read="Zeros in the bubble"
+    ),
+    same.values(
+        CASES,
+        of_slopes(lambda made: made.gradients),
+        WRONG,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES,
+        flops,
+        MORE,
+        read=TICKS,
+        agree=AtMost(1.02, "FLOPs of matrix products on a device"),
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        read=TICKS,
+        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+    ),
+    same.communication(
+        CASES,
+        of_slopes(sent_over_data),
+        OVER_DATA,
+        read="A sum of the gradients in each tick",
+    ),
+    same.communication(CASES, of_slopes(sent_over_model), BACKWARD),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        CASES,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|replicat|vma|carry", "The API"),
+    ("divi(sible|de)|multiple of|reshape", "Problem"),
+    ("dot_general|contract|broadcast|shape", "The API"),
+)
