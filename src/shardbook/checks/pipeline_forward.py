@@ -132,6 +132,8 @@ CASES = [
     on(f"mesh_of(1, {COUNT})", *UNIT, 3),
 ]
 EXAMPLE = CASES[0].call
+# What has both axes, and the longest pipeline.
+SLOPES = CASES[::2] if COUNT >= 4 else CASES
 ROWS, PARTS = 9 * COUNT, 4
 INDIVISIBLE = on(
     f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
@@ -169,10 +171,10 @@ CHECKS = (
     same.values(CASES, measures.result, OUTPUT),
     same.refusal(INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"),
     same.values(
-        CASES, of_slopes(finite), WAITING, read="Zeros in the bubble"
+        SLOPES, of_slopes(finite), WAITING, read="Zeros in the bubble"
     ),
     same.values(
-        CASES,
+        SLOPES,
         of_slopes(lambda made: made.gradients),
         WRONG,
         agree=Near([1e-3]),
@@ -193,15 +195,15 @@ CHECKS = (
         agree=AtMost(1, "bytes that a device sends", more=SCALARS),
     ),
     same.communication(
-        CASES,
+        SLOPES,
         of_slopes(sent_over_data),
         OVER_DATA,
         read="A sum of the gradients in each tick",
     ),
-    same.communication(CASES, of_slopes(sent_over_model), BACKWARD),
+    same.communication(SLOPES, of_slopes(sent_over_model), BACKWARD),
     # Last: what is communicated too much tells more of the cause.
     same.placement(
-        CASES,
+        SLOPES,
         of_slopes(lambda made: shards_by_path(made.gradients)),
         LAYOUTS,
     ),

@@ -1,4 +1,5 @@
-"""Two shard_maps without checks, and a backward pass of their own."""
+# wrong: communication
+"""A backward pass by hand, in which all ticks run, and send, once more."""
 
 from functools import partial
 
