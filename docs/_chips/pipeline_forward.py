@@ -1,5 +1,7 @@
 """Gradients of a pipeline of four stages, for any eight devices."""
 
+from unittest import mock
+
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
@@ -39,16 +41,42 @@ def step_on(mesh, pipeline=pipeline_forward):
     return gradient, (kernels, array((ROWS, DIM), P("data")))
 
 
+def unmarked(block, stacked, x, mesh, count):
+    """Return the solution's output, with layers the same along "data"."""
+    pcast = jax.lax.pcast
+
+    def mark(tree, axis, to):
+        return tree if axis == "data" else pcast(tree, axis, to=to)
+
+    with mock.patch.object(jax.lax, "pcast", mark):
+        return pipeline_forward(block, stacked, x, mesh, count)
+
+
 def check(cpu, v5e, h100):
     """Assert what the page says."""
     shard, ticks = 4 * ROWS // 2 * DIM, COUNT + 3
     sent = shard * ticks // COUNT + 2 * shard * 3 // 4
+    kernels = 4 * LAYERS // 4 * DIM * DIM
     machines = jax.devices(), devices_of("v5e:2x4"), devices_of("h100:1x8")
-    for report, devices in zip((cpu, v5e, h100), machines, strict=True):
-        step, arguments = step_on(mesh_on(MESH, devices), left_to_jit)
-        free = program(step, *arguments)
-        print(report.collectives, report.sent("model"), 2 * sent,
-              report.sent("data"), report.flops.total, report.memory)
-        for c in report.communication:
-            print("   ", c.kind, c.axes, c.times, c.arrays[:2], c.sent, c.passed_on)
-        print("  free", free.collectives, free.sent("model"), free.sent("data"), free.flops.total, free.memory)
+    for report, devices, times in zip(
+        (cpu, v5e, h100), machines, (1, 4, 8), strict=True
+    ):
+        mesh = mesh_on(MESH, devices)
+
+        def compiled(pipeline, mesh=mesh):
+            step, arguments = step_on(mesh, pipeline)
+            return program(step, *arguments)
+
+        assert report.sent("model") == 2 * sent
+        assert report.sent("data") == kernels
+        for each in report.communication:
+            permutes = each.kind == "collective-permute"
+            assert each.times == (ticks if permutes else 1)
+            assert each.passed_on == permutes
+        free = compiled(left_to_jit)
+        assert free.flops.total / report.flops.total == 4 * COUNT / ticks
+        # In float32: the TPU's compiler gathers in bfloat16.
+        gathered = 3 * kernels * 2
+        assert free.sent("model") == times * gathered
+        assert free.sent("data") == 4 * kernels
+        assert compiled(unmarked).sent("data") == ticks * kernels

@@ -166,6 +166,7 @@ OVER_DATA = (
     'over "data", devices exchange more than the gradients of stacked once'
 )
 TICKS = "On eight devices"
+SUMS = "A sum of the gradients in each tick"
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, OUTPUT),
@@ -198,9 +199,11 @@ CHECKS = (
         SLOPES,
         of_slopes(sent_over_data),
         OVER_DATA,
-        read="A sum of the gradients in each tick",
+        read=SUMS,
     ),
-    same.communication(SLOPES, of_slopes(sent_over_model), BACKWARD),
+    same.communication(
+        SLOPES, of_slopes(sent_over_model), BACKWARD, read=SUMS
+    ),
     # Last: what is communicated too much tells more of the cause.
     same.placement(
         SLOPES,
