@@ -75,7 +75,13 @@ def check(cpu, v5e, h100):
             assert each.passed_on == permutes
         free = compiled(left_to_jit)
         assert free.flops.total / report.flops.total == 4 * COUNT / ticks
-        # In float32: the TPU's compiler gathers in bfloat16.
+        kinds = {
+            array.partition("[")[0]
+            for each in free.communication
+            if each.kind == "all-gather"
+            for array in each.arrays
+        }
+        assert kinds == {"bf16" if report is v5e else "f32"}
         gathered = 3 * kernels * 2
         assert free.sent("model") == times * gathered
         assert free.sent("data") == 4 * kernels
