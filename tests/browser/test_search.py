@@ -158,6 +158,7 @@ ASKED = {
     "KV cache": "decode_sharded.html",
     "preemption": "resume_run.html",
     "MoE": "route_to_experts.html",
+    "pipeline parallelism": "pipeline_forward.html",
     "expert parallelism": "route_to_experts.html",
 }
 # What no page explains, and the host of one that does.
@@ -167,7 +168,7 @@ UNTAUGHT = {
     "my loss is NaN": "docs.jax.dev",
     "NCCL hang": "docs.nvidia.com",
     "quantisation": "qwix.readthedocs.io",
-    "pipeline": "jax-ml.github.io",
+    "1F1B": "jax-ml.github.io",
     "ring attention": "maxtext.readthedocs.io",
     "quantize": "qwix.readthedocs.io",
     "data loader": "google-grain.readthedocs.io",
