@@ -179,7 +179,7 @@ CHECKS = (
         TOLD,
         measures.copies,
         COPIED,
-        read="A target from the old mesh",
+        read="A target without this run's shardings",
         under=measures.guarded_copies,
     ),
     same.refusal(
@@ -190,7 +190,7 @@ CHECKS = (
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("orbax-checkpoint-tmp|invalid literal|Composite", "The API"),
-    ("has no attribute|Topology", "A target from the old mesh"),
+    ("has no attribute|Topology", "A target without this run's shardings"),
     ("No such file|not found|does not exist", "The API"),
     ("deleted|donated", "Problem"),
 )

@@ -27,7 +27,9 @@ def resume_run(
     of host memory as the shards of the process's devices.
 
     Call it outside ``jax.jit``. With several processes, all of them make
-    the same call, on a folder that each can reach.
+    the same call, on a folder that each can reach. Only one run at a time
+    may use the folder: a second run would delete the checkpoint that the
+    first is writing.
 
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
