@@ -16,19 +16,21 @@ def route_to_experts(
     ``softmax(token @ router)``. A token goes to its most probable expert,
     the first of several that are equal. Each device sends an expert at
     most ``capacity`` of its own tokens, the first in the order of ``x``,
-    and drops its others for that expert. For a token that is kept, the
-    output is its expert's probability times
+    and drops its others for that expert, so which tokens are dropped
+    depends on the number of devices. For a token that is kept, the output
+    is its expert's probability times
     ``gelu(token @ up[expert]) @ down[expert]``; for a dropped token it is
     zeros, so that the residual connection of the caller passes the token
     on unchanged.
 
     A device sends ``F = 2 * (model - 1) / model * experts * capacity * dim
     * itemsize`` bytes over ``"model"``, in two all-to-alls, wherever the
-    tokens go, and a few bytes to count the dropped ones. Gradients send
-    ``2 * F``, and add up those of the experts over ``"data"`` and those of
-    the router over both axes. The matrix products of the output take ``4 *
-    experts * capacity * dim * hidden + 2 * tokens / devices * dim *
-    experts`` FLOPs on each device.
+    tokens go, and a few bytes to count the dropped ones; on CPU, XLA sends
+    4 bytes per number for bfloat16 too. Gradients send ``2 * F``, and add
+    up those of the experts over ``"data"`` and those of the router over
+    both axes. The matrix products of the output take ``4 * experts *
+    capacity * dim * hidden + 2 * tokens / devices * dim * experts`` FLOPs
+    on each device.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
@@ -39,7 +41,10 @@ def route_to_experts(
             ``(experts, dim, hidden)``, and ``"down"``,
             ``(experts, hidden, dim)``, both sharded as ``P("model")``.
         x: The tokens, ``(tokens, dim)``, of the same dtype, sharded as
-            ``P(("data", "model"))``. A token may be zeros, as padding is.
+            ``P(("data", "model"))``. Flatten ``(batch, length, dim)``
+            inside ``jax.shard_map``, because a plain ``reshape`` may move
+            tokens between devices. A token may be zeros, as padding is:
+            it goes to expert 0, and takes a slot like any other.
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
         capacity: How many tokens each device may send to an expert, at
             least 1: a Python int, because shapes depend on it.
