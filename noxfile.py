@@ -257,8 +257,9 @@ def models(session: nox.Session) -> None:
 def elsewhere(session: nox.Session) -> None:
     """Note what only the compilers of TPUs and GPUs can tell."""
     install(session, "elsewhere")
-    page = ("tests/site/one_page.py", "guides/another_machine")
-    session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
+    for guide in ("another_machine", "choose_layout"):
+        page = ("tests/site/one_page.py", f"guides/{guide}")
+        session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
     session.run("python", "-m", "shardbook_site.note_chips")
     tools = ("devices", "machine", "peak")
     tests = [f"tests/tools/test_{name}.py" for name in tools]

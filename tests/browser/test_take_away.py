@@ -15,8 +15,12 @@ from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
 # What needs other compilers than those that jax has, and what it says.
-COMPILES = "guides/another_machine.ipynb"
-MISSING = "needs libtpu. To install what is missing: python3 -m pip"
+COMPILES = {
+    "guides/another_machine.ipynb": "needs libtpu",
+    "guides/choose_layout.ipynb": "needs its plugin for CUDA and NVIDIA's "
+    "assembler",
+}
+MISSING = ". To install what is missing: python3 -m pip"
 BLOCK = "div.highlight:has(button.copybtn)"
 # Click where a copy button is, on whatever lies there. It may copy because
 # Playwright calls this as if it were a gesture of a reader's.
@@ -107,8 +111,9 @@ def test_a_notebook_runs_where_it_was_downloaded(
     client = nbclient.NotebookClient(
         taken, timeout=600, kernel_name="python3", resources=resources
     )
-    if notebook == COMPILES and not find_spec("libtpu"):
-        with pytest.raises(CellExecutionError, match=MISSING):
+    if notebook in COMPILES and not find_spec("libtpu"):
+        missing = COMPILES[notebook] + MISSING
+        with pytest.raises(CellExecutionError, match=missing):
             client.execute()
         return
     client.execute()

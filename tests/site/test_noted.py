@@ -12,15 +12,28 @@ from nbformat import NotebookNode, v4
 from shardbook_site import noted
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guides" / "another_machine.md"
+GUIDES = [
+    path
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if re.search(r"^noted: ", path.read_text("utf-8"), re.M)
+]
 
 
-def test_the_note_of_the_guide_is_not_stale() -> None:
+def test_the_guides_that_need_compilers_are_noted() -> None:
+    """These are the pages whose notes the next test compares."""
+    assert {guide.stem for guide in GUIDES} == {
+        "another_machine",
+        "choose_layout",
+    }
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_the_note_of_a_guide_is_not_stale(guide: Path) -> None:
     """It has the cells of the page, and the versions of the site."""
-    note = json.loads(GUIDE.with_suffix(".json").read_text("utf-8"))
+    note = json.loads(guide.with_suffix(".json").read_text("utf-8"))
     lock = (ROOT / "locks" / "elsewhere.txt").read_text("utf-8")
     page = read_myst_markdown_notebook(
-        GUIDE.read_text("utf-8"), MdParserConfig()
+        guide.read_text("utf-8"), MdParserConfig()
     )
     cells = noted.code_cells(page)
 
