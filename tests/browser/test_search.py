@@ -160,6 +160,9 @@ ASKED = {
     "MoE": "route_to_experts.html",
     "pipeline parallelism": "pipeline_forward.html",
     "expert parallelism": "route_to_experts.html",
+    "FSDP or tensor parallelism": "choose_layout.html",
+    "DDP vs FSDP": "choose_layout.html",
+    "does my model fit": "choose_layout.html",
 }
 # What no page explains, and the host of one that does.
 UNTAUGHT = {
