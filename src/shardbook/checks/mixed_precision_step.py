@@ -105,17 +105,40 @@ def change(seen: Seen) -> Any:
     )
 
 
-ADDED = same.Rival(
-    lambda loss, rate, mesh: mixed_precision_step(
-        loss, rate * mesh.shape["data"], mesh
+def scaled(by: Callable[[Any], float], why: str) -> same.Rival:
+    """Make a rival whose changes are the right ones times a factor."""
+
+    def answer(loss: Any, rate: float, mesh: Any) -> Any:
+        step = mixed_precision_step(loss, rate * by(mesh), mesh)
+
+        def changes(params: Any, batch: Any) -> Any:
+            old = jax.tree.map(np.array, params)  # The step donates them.
+            new, _ = step(params, batch)
+            return jax.tree.map(lambda a, b: np.asarray(a) - b, new, old)
+
+        return changes
+
+    return same.Rival(answer, why, read="Problem")
+
+
+SCALED = [
+    scaled(
+        lambda mesh: mesh.shape["data"],
+        "the gradients of the devices are added, not averaged",
     ),
-    "the gradients of the devices are added, not averaged",
-    read="Problem",
-)
+    scaled(
+        lambda mesh: 1 / mesh.shape["data"],
+        'the gradients are divided twice by the devices along "data"',
+    ),
+    scaled(
+        lambda mesh: 1 / mesh.shape["model"],
+        "the gradients are divided by all devices: divide by those along "
+        '"data", which have different rows',
+    ),
+]
 WRONG = (
-    "this is not the parameters minus rate times the mean gradient, or not "
-    "the loss before. Gradients that are added up in bfloat16 give another "
-    "result too"
+    "the parameters do not change by rate times the mean gradient. "
+    "Gradients that are added up in bfloat16 give another result too"
 )
 LOSS = "the loss is not the mean over the rows of the global batch"
 ROUNDED = (
@@ -148,15 +171,14 @@ EIGHT = "On eight devices"
 ALL = [LARGE, *CASES]
 CHECKS = (
     same.types(ALL),
-    same.values(
-        LARGE, measures.result, WRONG, rivals=[ADDED], agree=Near([0.02])
-    ),
-    same.values(CASES, measures.entry(1), LOSS, agree=Near([0.01])),
+    same.values(LARGE, change, WRONG, rivals=SCALED, agree=Near([0.02])),
+    same.values(ALL, lambda seen: seen.result[1], LOSS, agree=Near([0.01])),
     same.values(
         CASES,
         change,
         ROUNDED,
         read="An update in bfloat16",
+        rivals=SCALED,
         agree=Near([0.02]),
     ),
     same.placement(CASES, measures.shards, LAYOUT),
