@@ -143,7 +143,6 @@ ASKED = {
     ),
     "second step recompiles": "#step-two-compiles-again",
     "compiled twice": "#step-two-compiles-again",
-    "multi-host data loader global batch": "feed_batch.html",
     "initialise model sharded OOM": "init_sharded.html",
     "jax.distributed.initialize hangs": (
         "#coordinationservice-registertask"
@@ -163,6 +162,8 @@ ASKED = {
     "FSDP or tensor parallelism": "choose_layout.html",
     "DDP vs FSDP": "choose_layout.html",
     "does my model fit": "choose_layout.html",
+    # After what answers, what no page explains.
+    "multi-host data loader global batch": "feed_batch.html",
 }
 # What no page explains, and the host of one that does.
 UNTAUGHT = {
