@@ -27,6 +27,8 @@ from shardbook.tools.program.report import Program
 
 # Neither in order nor from 0, and up to the last one of the cache.
 LENGTH, POSITIONS = 32, (3, 4, 31, 5, 0)
+OTHER_CACHE = f"position {POSITIONS[0]} of another cache"
+TURNS = [*(f"position {each}" for each in POSITIONS), OTHER_CACHE]
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
 # How many times its shard of the cache a device's temporaries may be.
@@ -41,7 +43,8 @@ class Decoded:
         size: Bytes of the cache on a device.
         types: The dtypes and shapes that the last call returned.
         outputs: The output of each call.
-        cache: The cache after the last call.
+        caches: Both caches, after all calls.
+        lost: Other arguments of a call that it has deleted.
         layouts: Which device holds which slice, by call and path.
         kept: Arrays of old caches that are still in memory.
         moved: Arrays of new caches that are not in the old buffers.
@@ -51,7 +54,8 @@ class Decoded:
     size: int
     types: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
-    cache: Any = None
+    caches: dict[str, Any] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
     layouts: dict[str, dict[str, str]] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
@@ -69,34 +73,41 @@ def buffers(array: Any) -> list[int]:
 
 @once
 def decoded(attempt: Attempt, case: Case) -> Decoded:
-    """Call the step for some tokens, each with the cache before it."""
+    """Call the step for some tokens, each with the cache before it.
+
+    The last call takes the first token and another cache.
+    """
     step = observe(attempt, case).result
-    first, more = (
-        arguments(f"step({code})")[0][0] for code in (case.step, case.then)
+    first, more, again = (
+        arguments(f"step({code})")[0][0]
+        for code in (case.step, case.then, case.step)
     )
     attempt.name_call(case.code, case.given)
-    params, cache, *pairs = [*first, *more]
+    params, cache, *pairs = [*first, *more, *again[2:]]
     made = Decoded(
         sum(a.addressable_shards[0].data.nbytes for a in cache.values())
     )
     with calls_noted(attempt) as call:
         made.programs = call.programs
-        for turn, position in enumerate(POSITIONS):
+        for turn, name in enumerate(TURNS):
             x, given = pairs[2 * turn : 2 * turn + 2]
+            if name == OTHER_CACHE:
+                cache = again[1]
             old, like = by_path(cache), types_by_path((x, cache))
             before = {path: buffers(each) for path, each in old.items()}
             result = call(step, params, cache, x, given)
             made.types = types_by_path(result)
-            if made.types != like:
-                # The next call can't take such a cache.
+            others = {"params": params, "x": x}
+            made.lost = those(by_path(others), deleted=True)
+            if made.types != like or made.lost:
+                # There can be no next call.
                 break
             y, cache = result
-            require_alive((params, cache))
-            made.outputs[f"position {position}"] = jax.device_get(y)
-            made.cache = jax.device_get(cache)
-            made.layouts[f"position {position}"] = shards_by_path(
-                {"y": y, "cache": cache}
-            )
+            require_alive(cache)
+            made.outputs[name] = jax.device_get(y)
+            which = "second" if name == OTHER_CACHE else "first"
+            made.caches[which] = jax.device_get(cache)
+            made.layouts[name] = shards_by_path({"y": y, "cache": cache})
             made.kept |= set(those(old, deleted=False))
             made.moved |= {
                 path
@@ -123,7 +134,12 @@ def named(paths: set[str], where: str) -> str:
 def compiled_later(made: Decoded) -> str:
     """Count what the calls after the first compile."""
     count = sum(map(len, made.programs[1:]))
-    return f"{count} programs in {len(POSITIONS) - 1} later calls"
+    return f"{count} programs in {len(made.programs) - 1} later calls"
+
+
+def compiled_again(made: Decoded) -> str:
+    """Count what the last call compiles, which repeats the first."""
+    return f"{len(made.programs[-1])} programs in a call like the first"
 
 
 def sent(made: Decoded) -> int:
@@ -154,7 +170,8 @@ def on(
         f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}), {first}",
         then=", ".join(others),
         given="where the next calls take the cache of the one before, "
-        f"another x, and {later} as {position.format('position')}",
+        f"another x, and {later} as {position.format('position')}, and one "
+        "more call has the first x and position, and another cache",
     )
 
 
@@ -174,9 +191,10 @@ NO_STEP = "this is not a function"
 OTHER = (
     "the step does not return an output like x and a cache like the old one"
 )
+LOST = "the step deletes params or x: donate the cache alone"
 WRITE = (
-    "after all calls, the cache is not the first one with the key and "
-    "value of each token at its position"
+    "after all calls, a cache is not what the step was given at first, "
+    "with the key and value of each token at its position"
 )
 WRONG = "an output is not attention to the positions from 0 to the token's"
 LAYOUT = (
@@ -185,6 +203,10 @@ LAYOUT = (
 )
 KEPT = "the old cache stays in memory: donate it"
 MOVED = "the new cache is not in the buffers of the old one"
+REMADE = (
+    "a call that repeats another one compiles again: make the jitted step "
+    "once, in decode_sharded"
+)
 AGAIN = (
     "the step is compiled again for a later position: positions must not "
     "be static, and shapes must not depend on them"
@@ -200,10 +222,17 @@ LARGE = (
 CHECKS = (
     same.contract(CASES, kind, NO_STEP),
     same.contract(CASES, of_calls(lambda made: made.types), OTHER),
-    same.values(CASES, of_calls(lambda made: made.cache), WRITE),
+    same.contract(
+        CASES,
+        of_calls(lambda made: named(set(made.lost), "deleted")),
+        LOST,
+        read="The API",
+    ),
+    same.values(CASES, of_calls(lambda made: made.caches), WRITE),
     same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
     # First, because another sharding compiles another program.
     same.placement(CASES, of_calls(lambda made: made.layouts), LAYOUT),
+    same.structure(CASES, of_calls(compiled_again), REMADE),
     same.structure(
         CASES,
         of_calls(compiled_later),
