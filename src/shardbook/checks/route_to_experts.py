@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
@@ -104,74 +105,137 @@ def shards_of(number: int) -> Callable[[Seen], str]:
     return lambda seen: measures.describe_shards(seen.result[number])
 
 
-def on(mesh: str, tokens: int, experts: int, capacity: int) -> Case:
-    """Call it inside jit, for tokens of which 20 are padding."""
+def learns(made: Slopes) -> str:
+    """Tell whether the router has a gradient."""
+    some = np.any(made.gradients["params"]["router"])
+    return f"the gradient of the router: {'numbers' if some else 'zeros'}"
+
+
+def on(
+    mesh: str, tokens: int, experts: int, capacity: int, padding: int = 20
+) -> Case:
+    """Call it inside jit, for tokens of which some are padding."""
     return Case(
         "in_jit(route_to_experts)("
         f"expert_params(32, {experts}, 16, {mesh}), "
-        f"padded_tokens({tokens}, 32, 20, {mesh}), {mesh}, {capacity})",
+        f"padded_tokens({tokens}, 32, {padding}, {mesh}), {mesh}, "
+        f"{capacity})",
         programs=True,
     )
 
 
+def mistaken(
+    params: Any,
+    x: jax.Array,
+    mesh: Mesh,
+    capacity: int,
+    *,
+    count: str = "each",
+    last: bool = False,
+    mixed: bool = False,
+    overwrites: bool = False,
+    dropped: str = "zeros",
+    weighted: bool = True,
+) -> tuple[jax.Array, jax.Array]:
+    """Give y and dropped as a known mistake makes them."""
+    experts, tokens = params["router"].shape[1], jnp.arange(len(x))
+    blocks = {"each": mesh.size, "data": mesh.shape["data"], "all": 1}
+    block = tokens * blocks[count] // len(x)
+    weights = jax.nn.softmax(x @ params["router"])
+    choice = weights.argmax(1)
+    if last:
+        choice = experts - 1 - weights[:, ::-1].argmax(1)
+    queues = jax.nn.one_hot(choice, experts, dtype=jnp.int32)
+    queues = queues.reshape(blocks[count], -1, experts)
+    slot = (queues.cumsum(1) * queues).sum(-1).ravel() - 1
+    clipped = jnp.minimum(slot, capacity - 1)
+    # The token in each slot.
+    held = jnp.zeros((blocks[count], experts, capacity), jnp.int32)
+    to = clipped if overwrites else slot
+    held = held.at[block, choice, to].set(tokens, mode="drop")
+    source, worker = held[block, choice, clipped], choice
+    if mixed:
+        model = mesh.shape["model"]
+        sender, own = block % model, experts // model
+        worker = (
+            choice // own * own + (sender * own + choice % own) // model
+        )
+    hidden = jnp.einsum("td,tdh->th", x[source], params["up"][worker])
+    down = params["down"][worker]
+    y = jnp.einsum("th,thd->td", jax.nn.gelu(hidden), down)
+    y *= weights.max(1, keepdims=True) if weighted else 1
+    instead = {"zeros": 0, "passed": x, "read": y}[dropped]
+    y = jnp.where(slot[:, None] < capacity, y, instead)
+    return y, jnp.sum(slot >= capacity, dtype=jnp.int32)
+
+
 def rival(
-    *, blocks: str = "each", weighted: bool = True, passed_on: bool = False
-) -> Callable[[Any, jax.Array, Mesh, int], Any]:
-    """Compute every expert for every token, with a mistake."""
-
-    def answer(params: Any, x: jax.Array, mesh: Mesh, capacity: int) -> Any:
-        devices = {"each": mesh.size, "data": mesh.shape["data"], "all": 1}
-        weights = jax.nn.softmax(x @ params["router"])
-        chosen = jax.nn.one_hot(weights.argmax(1), weights.shape[1])
-        queues = chosen.reshape(devices[blocks], -1, chosen.shape[1])
-        place = (queues.cumsum(1) * queues).sum(-1).reshape(-1, 1)
-        hidden = jax.nn.gelu(jnp.einsum("td,edh->teh", x, params["up"]))
-        made = jnp.einsum("teh,ehd->ted", hidden, params["down"])
-        y = jnp.einsum("te,ted->td", chosen, made)
-        y *= weights.max(1, keepdims=True) if weighted else 1
-        return jnp.where(place <= capacity, y, x if passed_on else 0)
-
-    return answer
+    why: str, read: str = "Problem", *, of: int = 0, **mistake: Any
+) -> same.Rival:
+    """Give y or dropped with a known mistake, and its sentence."""
+    return same.Rival(
+        lambda *given: mistaken(*given, **mistake)[of], why, read=read
+    )
 
 
 COUNT = jax.device_count()
-# Two and three experts a device, and all of them on each.
+# Two and three experts a device, and all of them on each. In the last, a
+# device has more tokens of an expert than a byte can count.
 CASES = [
     *([on(f"mesh_of(2, {COUNT // 2})", 512, 16, 6)] if COUNT >= 4 else []),
     on(f"mesh_of(1, {COUNT})", 256, 3 * COUNT, 3),
-    on(f"mesh_of({COUNT}, 1)", 256, 6, 9),
+    on(f"mesh_of({COUNT}, 1)", 280 * COUNT, 6, 9, 270),
 ]
 # One mesh with both axes, where there are enough devices.
 SLOPED = CASES[:1] if COUNT >= 4 else CASES
 EXAMPLE = CASES[0].call
+STILL = "A router without a gradient"
+CLIPPED = (
+    "a slot beyond the capacity is clipped, so that a token gets the "
+    "output of another one"
+)
+BEYOND = "A slot beyond the capacity that is clipped"
 RIVALS = [
-    same.Rival(
-        rival(weighted=False),
+    rival(
         "y is not multiplied by the probability of its expert, so the "
         "router has no gradient",
-        read="A router without a gradient",
+        STILL,
+        weighted=False,
     ),
-    same.Rival(
-        rival(passed_on=True),
+    rival(
         "a dropped token is passed on, but its y must be zeros: the caller "
         "adds y to x",
-        read="Problem",
+        dropped="passed",
     ),
-    same.Rival(
-        rival(blocks="data"),
+    rival(
         "the capacity counts for several devices together, but each device "
         "counts its own tokens",
-        read="Problem",
+        count="data",
     ),
-    same.Rival(
-        rival(blocks="all"),
+    rival(
         "the capacity counts for all tokens together, but each device "
         "counts its own",
-        read="Problem",
+        count="all",
+    ),
+    rival(CLIPPED, BEYOND, overwrites=True),
+    rival(CLIPPED, BEYOND, dropped="read"),
+    rival(CLIPPED, BEYOND, overwrites=True, dropped="read"),
+    rival(
+        "tokens are sent to other experts than they have chosen: the slots "
+        "that arrive are ordered by senders first",
+        "Senders mixed up with experts",
+        mixed=True,
     ),
 ]
+LAST = rival(
+    "of several experts that are equal, a token goes to the last, not to "
+    "the first",
+    of=1,
+    last=True,
+)
 WRONG = "y is not the output of each token's expert"
 DROPPED = "dropped is not the number of tokens that all devices dropped"
+NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
 SLOPES = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P(("data", "model")), like x'
 SCALAR = "dropped is not replicated"
@@ -200,7 +264,8 @@ CHECKS = (
         read="The API",
         rivals=RIVALS,
     ),
-    same.values(CASES, lambda seen: seen.result[1], DROPPED),
+    same.values(CASES, lambda seen: seen.result[1], DROPPED, rivals=[LAST]),
+    same.values(SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL),
     same.values(
         SLOPED,
         of_slopes(lambda made: made.gradients),
