@@ -17,6 +17,8 @@ FIRST, WIDE, HALF = (
     for sizes in ((COUNT // 2, 2), (1, COUNT), (COUNT // 2, 1))
 )
 
+YES = "True"
+
 
 def runs(*meshes: str, stops: str, **more: str) -> str:
     """Start a run on these meshes, one after the other."""
@@ -25,21 +27,31 @@ def runs(*meshes: str, stops: str, **more: str) -> str:
 
 
 GIVEN = {
-    runs(FIRST, HALF, stops="9, 9", killed_at="8"): (
-        "where the first run is killed between two saves"
-    ),
-    runs(FIRST, WIDE, HALF, stops="4, 7, 7"): "where no run is killed",
-    runs(FIRST, WIDE, stops="9, 9", killed_at="6", slow="True"): (
-        "where the first run is killed while it saves"
-    ),
-    runs(FIRST, WIDE, stops="3, 3", killed_at="1", slow="True"): (
-        "where the first run is killed before a checkpoint is complete"
-    ),
+    # The newest checkpoints are of the steps 5 and 10.
+    runs(
+        FIRST, FIRST, HALF, stops="3, 12, 12", every="5", killed_at="11"
+    ): ("where the second run is killed between two saves"),
+    runs(FIRST, WIDE, stops="7, 7"): "where no run is killed",
+    # The unfinished checkpoint is of a step that is not saved again.
+    runs(
+        FIRST, WIDE, stops="10, 10", every="[3, 4]", killed_at="9", slow=YES
+    ): "where the first run is killed while it saves",
+    runs(
+        FIRST,
+        WIDE,
+        stops="2, 2",
+        every="1",
+        killed_at="1",
+        writing=YES,
+        slow=YES,
+    ): "where the first run is killed as it begins its first checkpoint",
 }
 CASES = [Case(call, given) for call, given in GIVEN.items()]
 TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
-OTHER = runs(FIRST, HALF, stops="4, 7", bias="False")
+OTHERS = [
+    runs(FIRST, HALF, stops="1, 2", bias=bias) for bias in ("False", "'c'")
+]
 
 
 def types(seen: Seen) -> list[str]:
@@ -57,17 +69,47 @@ def batches(seen: Seen) -> list[list[int]]:
     return [each["batches"] for each in seen.result]
 
 
+def begins(seen: Seen) -> str:
+    """Say whether the last run begins where the killed one has begun."""
+    *before, last = seen.result
+    start = sum(len(each["batches"]) for each in before)
+    again = last["batches"][:1] == [start]
+    where = "where the killed one began" if again else "later"
+    return f"the last run begins {where}"
+
+
+def length(seen: Seen) -> list[int]:
+    """Give how many steps each state has seen, as Adam counts them."""
+    return [int(each["state"]["opt"][0].count) for each in seen.result]
+
+
+def not_by_one(found: list[int], wanted: list[int]) -> bool:
+    """Tell whether no run is off by one for each run before it."""
+    pairs = zip(found, wanted, strict=True)
+    return all(abs(mine - other) not in (1, 2) for mine, other in pairs)
+
+
+def ends(mine: list[int], other: list[int]) -> bool:
+    """Tell whether the batches of a run are the last of another."""
+    return mine == other[-len(mine) :] if mine else not other
+
+
+def no_more(found: Any, wanted: Any) -> bool:
+    """Tell whether each run has the same batches, or the last of them.
+
+    There may be more checkpoints than the solution's.
+    """
+    return all(map(ends, found, wanted))
+
+
 def overlap(found: Any, wanted: Any) -> bool:
     """Tell whether runs end with the same batches, wherever they begin.
 
     Which checkpoint is complete when a run is killed while it saves is up
     to when it saves, and a run that waits for each has the next one.
     """
-    return all(
-        (mine and mine == other[-len(mine) :])
-        or (other and other == mine[-len(other) :])
-        for mine, other in zip(found, wanted, strict=True)
-    )
+    pairs = zip(found, wanted, strict=True)
+    return all(ends(*pair) or ends(*pair[::-1]) for pair in pairs)
 
 
 def states(seen: Seen) -> list[Any]:
@@ -91,27 +133,40 @@ def returned_layouts(seen: Seen) -> dict[str, str]:
 
 def kept(seen: Seen) -> list[str]:
     """Count the checkpoints that a run has left, by their names."""
-    found = []
-    for each in seen.result:
-        half = [name for name in each["folder"] if "tmp" in name]
-        whole = [
-            name
-            for name in each["folder"]
-            if re.search(r"\d", name) and name not in half
-        ]
-        count = len(whole)
-        few = "at most 2" if 0 < count <= 2 else str(count)
-        found.append(
-            f"{few} complete, unfinished: {', '.join(half) or 'none'}"
-        )
-    return found
+    complete = re.compile(r"(?!.*tmp).*\d")
+    counts = [
+        sum(map(bool, map(complete.match, each["folder"])))
+        for each in seen.result
+    ]
+    return [f"{'1 or 2' if 0 < n <= 2 else n} complete" for n in counts]
+
+
+def unfinished(seen: Seen) -> list[str]:
+    """Name what is not complete as a run returns."""
+    return [
+        ", ".join(name for name in each["folder"] if "tmp" in name)
+        or "nothing unfinished"
+        for each in seen.result
+    ]
+
+
+def refused(seen: Seen) -> str:
+    """Say whether an error was raised."""
+    return "an error" if seen.noted else "no error"
+
+
+def repeated(seen: Seen) -> str:
+    """Say whether the checkpoint was complete that was being saved."""
+    (last,) = seen.result
+    waits = last["batches"][:1] == [9]
+    return "the run waits" if waits else "the run goes on"
 
 
 def quantities(attempt: Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
     names = {
-        "steps repeated after a kill between saves": (TOLD, 8),
-        "steps repeated after a kill while saving": (SAVING, 6),
+        "steps repeated after a kill between saves": (TOLD, 11),
+        "steps repeated after a kill while saving": (SAVING, 9),
     }
     return {
         name: str(at - batches(observe(attempt, case))[-1][0])
@@ -128,9 +183,21 @@ MADE = (
     "a run that finds a checkpoint takes all of its state from there, and "
     "never calls make; one that finds none calls it once"
 )
+NONE = (
+    "a killed run has left no complete checkpoint: there must be one after "
+    "each `every` steps"
+)
+LOST = (
+    "a run that is killed while it saves has no complete checkpoint: keep "
+    "the older ones until the new one is complete"
+)
+SHIFTED = (
+    "the number of a checkpoint is off by one: a state has seen a batch "
+    "twice, or not at all"
+)
 ASKED = (
     "a run does not ask for each batch once, from the one after its newest "
-    "checkpoint: there is a checkpoint after each three steps"
+    "checkpoint: there is one after each `every` steps"
 )
 ENDED = (
     "a run does not continue where the one before it has returned, which "
@@ -146,9 +213,11 @@ STATE = (
 )
 RESTORED = "the state is not restored into the shardings of abstract"
 FOLDER = (
-    "as a run returns, the folder must have its two newest checkpoints or "
-    "the only one, all of them complete"
+    "as a run returns, the folder must have its two newest checkpoints, or "
+    "the only one"
 )
+WAITED = "as a run returns, its last checkpoint must be complete"
+CLEANED = "a run must remove what an earlier run has left unfinished"
 CHANGED = (
     "a checkpoint of another model must raise an error, not begin the run "
     "again"
@@ -159,19 +228,22 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = (
-    same.contract([TOLD, SAVING, EARLY], types, NO_STATE),
-    same.contract(TOLD, batches, ASKED, read=BATCH),
+    same.contract(EARLY, types, NO_STATE),
+    # First: unless a run waits for its files, the next gets in their way.
     same.contract(
-        [SAVING, EARLY], batches, UNFINISHED, agree=overlap, read="The API"
+        EARLY, unfinished, WAITED, read="A run that does not wait"
     ),
+    same.contract([TOLD, SAVING, RETURNED], types, NO_STATE),
+    same.contract(TOLD, begins, NONE),
+    same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),
+    same.contract(TOLD, batches, ASKED, agree=no_more),
+    same.contract(SAVING, begins, LOST),
+    same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
     same.contract(TOLD, makes, MADE),
-    same.contract(
-        [SAVING, TOLD], kept, FOLDER, read="A run that does not wait"
-    ),
-    # Unless a run waits for its files, the next would get in their way.
-    same.contract(RETURNED, types, NO_STATE),
+    same.contract(SAVING, unfinished, CLEANED),
     same.contract(RETURNED, batches, ENDED),
     same.contract(RETURNED, makes, MADE),
+    same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
     same.values(CASES, states, STATE, read="A part of the state"),
     same.placement(CASES, first_layouts, RESTORED, read="The API"),
     same.placement(CASES, returned_layouts, RESTORED, read="The API"),
@@ -182,10 +254,14 @@ CHECKS = (
         read="A target without this run's shardings",
         under=measures.guarded_copies,
     ),
-    same.refusal(
-        OTHER, CHANGED, kind=Exception, read="An error that is caught"
+    same.contract(
+        OTHERS,
+        refused,
+        CHANGED,
+        read="An error that is caught",
+        under=measures.errors,
     ),
-    same.remark(SAVING, batches, HELD_UP, read="The API"),
+    same.remark(SAVING, repeated, HELD_UP, read="The API"),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

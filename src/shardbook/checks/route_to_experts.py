@@ -164,7 +164,7 @@ def mistaken(
     down = params["down"][worker]
     y = jnp.einsum("th,thd->td", jax.nn.gelu(hidden), down)
     y *= weights.max(1, keepdims=True) if weighted else 1
-    instead = {"zeros": 0, "passed": x, "read": y}[dropped]
+    instead: Any = {"zeros": 0, "passed": x, "read": y}[dropped]
     y = jnp.where(slot[:, None] < capacity, y, instead)
     return y, jnp.sum(slot >= capacity, dtype=jnp.int32)
 

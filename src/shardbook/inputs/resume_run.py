@@ -12,7 +12,7 @@ from contextlib import (
     suppress,
 )
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import jax
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 @cache
 def training(
-    mesh: Mesh, *, bias: bool = True
+    mesh: Mesh, *, bias: str | Literal[False] = "b"
 ) -> tuple[Any, Callable[[], Any], Callable[..., Any], Callable[..., Any]]:
     """Return what a run needs: ``abstract``, ``make``, ``step``, ``batch``.
 
@@ -46,7 +46,7 @@ def training(
     Args:
         mesh: Mesh with axes ``"data"``, whose size divides 16, and
             ``"model"``, whose size divides 8.
-        bias: Whether the layer has a bias.
+        bias: The name of the layer's bias, or False for none.
 
     Returns:
         The state as abstract arrays with shardings; a function that makes
@@ -59,13 +59,13 @@ def training(
         kernel = np.random.default_rng(0).normal(size=(16, 8))
         params = {"w": jnp.asarray(kernel, jnp.float32)}
         if bias:
-            params["b"] = jnp.zeros(8)
+            params[bias] = jnp.zeros(8)
         key = jax.random.key(7)
         return {"params": params, "opt": adam.init(params), "key": key}
 
     def place(path: Any, leaf: Any) -> Any:
         name = jax.tree_util.keystr(path[-1:], simple=True)
-        specs = {"w": P("data", "model"), "b": P("model")}
+        specs = {"w": P("data", "model"), bias: P("model")}
         spec = NamedSharding(mesh, specs.get(name, P()))
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=spec)
 
@@ -78,7 +78,7 @@ def training(
         x = x * jax.random.bernoulli(used, 0.9, x.shape)
 
         def loss(params: Any) -> jax.Array:
-            y = jnp.tanh(x @ params["w"] + params.get("b", 0))
+            y = jnp.tanh(x @ params["w"] + params.get(bias, 0))
             return jnp.mean((y - 1) ** 2)
 
         slopes = jax.grad(loss)(state["params"])
@@ -100,24 +100,31 @@ def runs_of(
     meshes: Sequence[Mesh],
     stops: Sequence[int],
     *,
+    every: int | Sequence[int] = 3,
     killed_at: int | None = None,
+    writing: bool = False,
     slow: bool = False,
-    bias: bool = True,
+    bias: str | Literal[False] = "b",
 ) -> list[dict[str, Any]]:
     """Start the same run on one mesh after the other.
 
-    Each run trains the model of :func:`training`, with a checkpoint after
-    each third step, and finds the folder as the run before has left it. A
-    run that is killed leaves what is in its folder at that moment.
+    Each run trains the model of :func:`training`, and finds the folder as
+    the run before has left it. A run that is killed leaves what is in its
+    folder at that moment.
 
     Args:
-        run: Called like ``resume_run``, with ``every=3``.
+        run: Called like ``resume_run``.
         meshes: The mesh of each run.
         stops: The step that each run trains to.
-        killed_at: Kill the first run as it asks for this batch.
+        every: The steps from one checkpoint to the next, in all runs or in
+            each.
+        killed_at: Kill the first run that asks for this batch, as it asks.
+        writing: Kill it before, if it makes a folder among its checkpoints
+            in the step before that batch.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
             written. Otherwise the kill waits until each is complete.
-        bias: Whether the model has a bias in all runs but the first.
+        bias: The name of the bias in all runs but the first, or False for
+            none.
 
     Returns:
         For each run that was not killed, its ``"state"``; the
@@ -126,30 +133,31 @@ def runs_of(
         ``"first"``; and the names in its ``"folder"`` as it returned.
     """
     path = os.path.join(temporary_folder(), "run")
-    found = []
+    steps = [every] * len(stops) if isinstance(every, int) else every
+    found: list[dict[str, Any]] = []
     # Orbax warns of each folder that a kill leaves behind.
     with _renames_take(SLOW if slow else 0), _no_warnings():
-        for number, (mesh, stop) in enumerate(
-            zip(meshes, stops, strict=True)
-        ):
-            first = number == 0
+        for mesh, *last in zip(meshes, stops, steps, strict=True):
             noted: dict[str, Any] = {
                 "batches": [],
                 "make": 0,
                 "first": None,
             }
-            abstract, *three = training(mesh, bias=first or bias)
-            make, step, batch = _watched(three, noted)
-            if first and killed_at is not None:
+            model = training(mesh, bias=bias if found else "b")
+            make, step, batch = _watched(model[1:], noted)
+            folders: AbstractContextManager[Any] = nullcontext()
+            if killed_at is not None:
+                if writing:
+                    folders = _killing_in(path, killed_at - 1, noted)
                 batch = _killing(
                     batch, killed_at, path, noted, wait=not slow
                 )
-            with suppress(Killed):
+            with suppress(Killed), folders:
                 noted["state"] = run(
-                    path, abstract, make, step, batch, stop, 3
+                    path, model[0], make, step, batch, *last
                 )
             if "left" in noted:
-                path = noted["left"]
+                path, killed_at = noted["left"], None
                 continue
             noted["folder"] = sorted(os.listdir(path))
             found.append(noted)
@@ -199,6 +207,21 @@ def _killing(
         raise Killed
 
     return kill
+
+
+def _killing_in(
+    path: str, after: int, noted: dict[str, Any]
+) -> AbstractContextManager[Any]:
+    """End the run where it makes a folder, once it has a batch."""
+    mkdir = os.mkdir
+
+    def kill(name: Any, *args: Any, **more: Any) -> None:
+        mkdir(name, *args, **more)
+        inside = os.fsdecode(name).startswith(path + os.sep)
+        if inside and after in noted["batches"] and "left" not in noted:
+            noted["left"] = _as_it_is(path, wait=False)
+
+    return patch.object(os, "mkdir", kill)
 
 
 def _as_it_is(path: str, *, wait: bool) -> str:

@@ -5,7 +5,9 @@ import orbax.checkpoint as ocp
 
 
 def resume_run(folder, abstract, make, step, batch, stop, every):
-    keep_two = ocp.CheckpointManagerOptions(max_to_keep=2)
+    keep_two = ocp.CheckpointManagerOptions(
+        max_to_keep=2, cleanup_tmp_directories=True
+    )
     with ocp.CheckpointManager(folder, options=keep_two) as manager:
         position = 0
         if (last := manager.latest_step()) is None:

@@ -16,6 +16,7 @@ def resume_run(folder, abstract, make, step, batch, stop, every):
                 ]
             ),
             preservation_policy=policies.LatestN(2),
+            cleanup_tmp_directories=True,
         ),
     )
 
