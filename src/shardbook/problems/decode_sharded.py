@@ -23,7 +23,7 @@ def decode_sharded(
     add up their terms of the output: over ``"model"``, a device sends
     ``2 * (model - 1) / model * batch / data * dim * itemsize`` bytes in a
     step, and over ``"data"`` nothing; on CPU, XLA sends 4 bytes per number
-    for bfloat16 too. The cache is donated, and the new one takes its
+    for bfloat16 too. The cache alone is donated, and the new one takes its
     buffers. The step is compiled once for all positions that are ints, and
     once for all arrays of one kind.
 

@@ -18,9 +18,10 @@ def resume_run(
     """Train until the state has seen ``stop`` steps, and return it.
 
     Start every run of a job with the same call, the first and those that
-    follow a kill. A checkpoint has the number of steps that its state has
-    seen, so it says which batch comes next: a run that was killed at any
-    moment repeats at most the steps since the newest complete checkpoint.
+    follow a kill; ``stop`` and ``every`` may change. A checkpoint has the
+    number of steps that its state has seen, so it says which batch comes
+    next: a run that was killed at any moment repeats at most the steps
+    since the newest complete checkpoint.
 
     Training goes on while a checkpoint is written: ``save`` returns once
     it has copied the arrays to the host, which takes at most as many bytes
@@ -47,13 +48,14 @@ def resume_run(
             mesh. It is called once for each step of this run, in order.
         stop: How many steps the returned state has seen, at least those
             of the newest checkpoint.
-        every: A checkpoint is begun after each ``every`` steps and at
-            ``stop``. There may be one more, after the first step.
+        every: A checkpoint is begun after each ``every`` steps that the
+            state has seen, in whichever run, and at ``stop``. There may be
+            more.
 
     Returns:
         The state, of the structure and the shardings of ``abstract``. Its
-        checkpoint is complete: the folder has the two newest checkpoints,
-        or the only one, and nothing that is half written.
+        checkpoint is complete: the folder has at most two checkpoints, the
+        newest, and nothing that is half written.
 
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
