@@ -29,8 +29,8 @@ def resume_run(
 
     Call it outside ``jax.jit``. With several processes, all of them make
     the same call, on a folder that each can reach. Only one run at a time
-    may use the folder: a second run would delete the checkpoint that the
-    first is writing.
+    may use the folder: a second run may delete or damage the checkpoint
+    that the first is writing.
 
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
