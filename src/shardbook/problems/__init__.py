@@ -53,6 +53,7 @@ PARTS = {
         "resume_run",
         "pipeline_forward",
         "route_to_experts",
+        "ring_attention",
     ),
 }
 NAMES = tuple(name for part in PARTS.values() for name in part)
