@@ -83,6 +83,11 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
 of_slopes = partial(of_made, slopes)
 
 
+def found_of(name: str) -> Callable[[Seen], Any]:
+    """Give the function that gives output and gradients by name."""
+    return of_slopes(lambda made: made.found[name])
+
+
 def sizes(seen: Seen) -> tuple[int, int, int]:
     """Give the bytes of a block and of its scores, and the devices."""
     q, *_, mesh = given(seen.attempt, seen.case)
@@ -233,7 +238,7 @@ CHECKS = (
     *(
         same.values(
             CASES,
-            of_slopes(lambda made, name=name: made.found[name]),
+            found_of(name),
             why,
             read=read,
             agree=CLOSE,
