@@ -1,8 +1,6 @@
 """What a right ``ring_attention`` must show."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,13 +10,7 @@ from jax.sharding import Mesh
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import Near, limited
 from shardbook.grading.attempt import Attempt, arguments
-from shardbook.grading.cases import (
-    Case,
-    Seen,
-    compiled,
-    of_made,
-    once,
-)
+from shardbook.grading.cases import Case, Seen, compiled, of_made, once
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
@@ -32,19 +24,6 @@ SCALARS = 64
 HEADS, LENGTH, HEAD_DIM = 2, 256, 8
 
 
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """The gradients of a loss for several arguments, and their program.
-
-    Attributes:
-        found: Output and gradients, by the name of the arguments.
-        program: What was compiled, once.
-    """
-
-    found: dict[str, dict[str, Any]]
-    program: Program
-
-
 @once
 def given(attempt: Attempt, case: Case) -> list[Any]:
     """Make the arguments of an attempt in a call."""
@@ -53,14 +32,14 @@ def given(attempt: Attempt, case: Case) -> list[Any]:
 
 
 @once
-def slopes(attempt: Attempt, case: Case) -> Slopes:
-    """Take the gradients of a loss under jit."""
+def slopes(attempt: Attempt, case: Case) -> tuple[dict[str, Any], Program]:
+    """Give output and gradients for some arguments, of one program."""
     q, k, v, mesh = given(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 
-    def loss(q: Any, k: Any, v: Any) -> Any:
-        y = function(q, k, v, mesh)
+    def loss(*three: Any) -> Any:
+        y = function(*three, mesh)
         return (y**2).sum(), y
 
     def both(*three: Any) -> Any:
@@ -77,15 +56,17 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
             "low": run(q + 12, k - 12, v),
         }
         jax.block_until_ready(found)
-    return Slopes(found, program(run))
-
-
-of_slopes = partial(of_made, slopes)
+    return found, program(run)
 
 
 def found_of(name: str) -> Callable[[Seen], Any]:
     """Give the function that gives output and gradients by name."""
-    return of_slopes(lambda made: made.found[name])
+    return of_made(slopes, lambda made: made[0][name])
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe which device holds which slice of the gradients."""
+    return shards_by_path(found_of("given")(seen))
 
 
 def sizes(seen: Seen) -> tuple[int, int, int]:
@@ -96,49 +77,54 @@ def sizes(seen: Seen) -> tuple[int, int, int]:
     return 4 * tokens * HEAD_DIM, 4 * tokens * LENGTH // n, n
 
 
-def forward(seen: Seen) -> list[Program]:
-    """Give the programs of a call."""
-    return list(compiled(seen.attempt, seen.case))
+def count(size: int, limit: int) -> str:
+    """Write a number of bytes, or the limit of those within."""
+    return f"{limited(size, limit)} bytes on a device"
 
 
-def sent_forward(seen: Seen) -> str:
+def sent(seen: Seen) -> str:
     """Describe what is sent for the output."""
     block, _, n = sizes(seen)
-    count = sum(each.sent() for each in forward(seen))
-    return f"{limited(count, 2 * (n - 1) * block)} bytes from a device"
+    programs = compiled(seen.attempt, seen.case)
+    return count(sum(p.sent() for p in programs), 2 * (n - 1) * block)
 
 
-def held_forward(seen: Seen) -> str:
+def held(seen: Seen) -> str:
     """Describe the intermediates of the output."""
     block, scores, _ = sizes(seen)
-    count = max(each.memory.temporaries for each in forward(seen))
-    return f"{limited(count, 8 * block + 4 * scores)} bytes on a device"
-
-
-def sends_again(seen: Seen) -> bool:
-    """Tell whether the backward pass has little enough to send more."""
-    block, scores, _ = sizes(seen)
-    report = slopes(seen.attempt, seen.case).program
-    return report.memory.temporaries <= 8 * block + 6 * scores
+    programs = compiled(seen.attempt, seen.case)
+    size = max(p.memory.temporaries for p in programs)
+    return count(size, 8 * block + 4 * scores)
 
 
 def sent_in_all(seen: Seen) -> str:
     """Describe what is sent for the output and its gradients."""
-    block, _, n = sizes(seen)
-    count = slopes(seen.attempt, seen.case).program.sent()
-    limit = (4 * (n - 1)) * block + SCALARS
+    block, scores, n = sizes(seen)
+    _, report = slopes(seen.attempt, seen.case)
+    size, limit = report.sent(), 4 * (n - 1) * block + SCALARS
     # All of it twice, and the gradients of keys and values come home.
-    if sends_again(seen) and count <= 6 * n * block + SCALARS:
-        count = limit
-    return f"{limited(count, limit)} bytes from a device"
+    again = size <= 6 * n * block + SCALARS
+    if again and report.memory.temporaries <= 8 * block + 6 * scores:
+        size = limit
+    return count(size, limit)
 
 
 def held_in_all(seen: Seen) -> str:
     """Describe the intermediates of the output and its gradients."""
     block, scores, n = sizes(seen)
-    count = slopes(seen.attempt, seen.case).program.memory.temporaries
+    _, report = slopes(seen.attempt, seen.case)
     limit = (3 * n + 8) * block + 8 * scores
-    return f"{limited(count, limit)} bytes on a device"
+    return count(report.memory.temporaries, limit)
+
+
+def quantities(attempt: Attempt) -> dict[str, str]:
+    """Give what a right verdict compares: the time of a call is no use."""
+    programs = compiled(attempt, CASES[0])
+    most = max(each.memory.total for each in programs)
+    return {
+        "collectives": measures.counted(programs),
+        "bytes on a device": f"{most:,}",
+    }
 
 
 def masked_by(
@@ -158,62 +144,59 @@ def masked_by(
     return answer
 
 
-def on(
-    data: int,
-    model: int,
-    scale: int = 1,
-    dtype: str = "",
-    head_dim: int = HEAD_DIM,
-) -> Case:
+def turned(own: Any, block: Any, ahead: Any, n: int) -> Any:
+    """Take a block for that of the device on the other side."""
+    taken = (2 * own - block) % n
+    return (taken < own) | (taken == own) & (ahead <= 0)
+
+
+def on(data: int, model: int, made: str) -> Case:
     """Call it inside jit, on a mesh."""
-    mesh, batch = f"mesh_of({data}, {model})", max(2, data)
-    times = f"{scale} * " if scale > 1 else ""
-    as_dtype = f".astype('{dtype}')" if dtype else ""
-
-    def array(seed: int) -> str:
-        shape = f"{batch}, {LENGTH}, {HEADS}, {head_dim}"
-        made = f"({times}normal({shape}, seed={seed})){as_dtype}"
-        return f"laid_out({made}, P('data', 'model'), {mesh})"
-
-    three = ", ".join(map(array, range(3)))
+    mesh = f"mesh_of({data}, {model})"
+    shape = f"{max(2, data)}, {LENGTH}, {HEADS}"
+    three = ", ".join(
+        f"laid_out({made.format(shape=shape, seed=seed)}, "
+        f"P('data', 'model'), {mesh})"
+        for seed in range(3)
+    )
     return Case(f"in_jit(ring_attention)({three}, {mesh})", programs=True)
 
 
 COUNT = jax.device_count()
-CASES = [
-    *([on(2, COUNT // 2)] if COUNT >= 4 else []),
-    on(COUNT, 1),
-    on(1, COUNT),
-]
-# One device along "model" has no ring to differentiate.
-SLOPED = [*CASES[:-2], CASES[-1]]
+EXACT = f"normal({{shape}}, {HEAD_DIM}, seed={{seed}})"
 # bfloat16 would round many of these scores by 1/4, but not q divided by
 # the root of head_dim.
-NARROW = [on(1, COUNT, 8, "bfloat16", head_dim=16)]
+ROUNDED = "(8 * normal({shape}, 16, seed={seed})).astype('bfloat16')"
+RING = on(1, COUNT, EXACT)
+CASES = [
+    *([on(2, COUNT // 2, EXACT)] if COUNT >= 4 else []),
+    on(COUNT, 1, EXACT),
+    RING,
+]
+NARROW = [on(1, COUNT, ROUNDED)]
 EXAMPLE = CASES[0].call
 EIGHT, LOCAL = "On eight devices", "Positions within a block"
 RIVALS = [
-    same.Rival(
-        masked_by(lambda own, block, ahead, n: ahead <= 0),
-        "the mask compares positions within blocks, not in the sequence",
-        read=LOCAL,
-    ),
-    same.Rival(
-        masked_by(
-            lambda own, block, ahead, n: (
-                ((2 * own - block) % n < own)
-                | ((2 * own - block) % n == own) & (ahead <= 0)
-            )
+    same.Rival(masked_by(sees), why, read=read)
+    for sees, why, read in (
+        (
+            lambda own, block, ahead, n: ahead <= 0,
+            "the mask compares positions within blocks, not in the "
+            "sequence",
+            LOCAL,
         ),
-        "the mask takes blocks for those of devices on the other side of "
-        "the ring",
-        read=LOCAL,
-    ),
-    same.Rival(
-        masked_by(lambda own, block, ahead, n: own + block >= 0),
-        "tokens attend to later tokens",
-        read="Problem",
-    ),
+        (
+            turned,
+            "the mask takes blocks for those of devices on the other side "
+            "of the ring",
+            LOCAL,
+        ),
+        (
+            lambda own, block, ahead, n: own + block >= 0,
+            "tokens attend to later tokens",
+            "Problem",
+        ),
+    )
 ]
 WRONG = "this is not causal attention"
 SLOPES = "y or a gradient of (y**2).sum() is wrong"
@@ -233,18 +216,12 @@ KEPT = (
     "(3 model + 8) A + 8 S bytes"
 )
 MAXIMUM = "A sum without its maximum"
-CLOSE = Near([1e-3])
+CLOSE, ROUGH = Near([1e-3]), Near([0.02])
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=RIVALS),
     *(
-        same.values(
-            SLOPED,
-            found_of(name),
-            why,
-            read=read,
-            agree=CLOSE,
-        )
+        same.values([RING], found_of(name), why, read=read, agree=CLOSE)
         for name, why, read in (
             ("given", SLOPES, "Problem"),
             ("large", LARGE, MAXIMUM),
@@ -253,22 +230,14 @@ CHECKS = (
     ),
     same.types(NARROW),
     same.values(
-        NARROW,
-        measures.result,
-        BFLOAT16,
-        read="The API",
-        agree=Near([0.02]),
+        NARROW, measures.result, BFLOAT16, read="The API", agree=ROUGH
     ),
     same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(
-        SLOPED,
-        of_slopes(lambda made: shards_by_path(made.found["given"])),
-        LAYOUTS,
-    ),
-    same.communication(CASES, sent_forward, HOPS, read="One hop too many"),
-    same.placement(CASES, held_forward, ROWS, read=EIGHT),
-    same.placement(SLOPED, held_in_all, KEPT, read="Scores that are kept"),
-    same.communication(SLOPED, sent_in_all, BACKWARD, read="Solution"),
+    same.placement([RING], layouts, LAYOUTS),
+    same.communication(CASES, sent, HOPS, read="One hop too many"),
+    same.placement(CASES, held, ROWS, read=EIGHT),
+    same.placement([RING], held_in_all, KEPT, read="Scores that are kept"),
+    same.communication([RING], sent_in_all, BACKWARD, read="Solution"),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
