@@ -217,9 +217,16 @@ KEPT = (
 )
 MAXIMUM = "A sum without its maximum"
 CLOSE, ROUGH = Near([1e-3]), Near([0.02])
+# What needs no gradient first.
 CHECKS = (
-    same.types(CASES),
+    same.types([*CASES, *NARROW]),
     same.values(CASES, measures.result, WRONG, rivals=RIVALS),
+    same.values(
+        NARROW, measures.result, BFLOAT16, read="The API", agree=ROUGH
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.communication(CASES, sent, HOPS, read="One hop too many"),
+    same.placement(CASES, held, ROWS, read=EIGHT),
     *(
         same.values([RING], found_of(name), why, read=read, agree=CLOSE)
         for name, why, read in (
@@ -228,14 +235,7 @@ CHECKS = (
             ("low", LOW, MAXIMUM),
         )
     ),
-    same.types(NARROW),
-    same.values(
-        NARROW, measures.result, BFLOAT16, read="The API", agree=ROUGH
-    ),
-    same.placement(CASES, measures.shards, LAYOUT),
     same.placement([RING], layouts, LAYOUTS),
-    same.communication(CASES, sent, HOPS, read="One hop too many"),
-    same.placement(CASES, held, ROWS, read=EIGHT),
     same.placement([RING], held_in_all, KEPT, read="Scores that are kept"),
     same.communication([RING], sent_in_all, BACKWARD, read="Solution"),
 )
