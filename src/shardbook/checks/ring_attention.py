@@ -219,14 +219,12 @@ MAXIMUM = "A sum without its maximum"
 CLOSE, ROUGH = Near([1e-3]), Near([0.02])
 # What needs no gradient first.
 CHECKS = (
-    same.types([*CASES, *NARROW]),
+    same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=RIVALS),
-    same.values(
-        NARROW, measures.result, BFLOAT16, read="The API", agree=ROUGH
-    ),
     same.placement(CASES, measures.shards, LAYOUT),
     same.communication(CASES, sent, HOPS, read="One hop too many"),
     same.placement(CASES, held, ROWS, read=EIGHT),
+    same.types(NARROW),
     *(
         same.values([RING], found_of(name), why, read=read, agree=CLOSE)
         for name, why, read in (
@@ -234,6 +232,9 @@ CHECKS = (
             ("large", LARGE, MAXIMUM),
             ("low", LOW, MAXIMUM),
         )
+    ),
+    same.values(
+        NARROW, measures.result, BFLOAT16, read="The API", agree=ROUGH
     ),
     same.placement([RING], layouts, LAYOUTS),
     same.placement([RING], held_in_all, KEPT, read="Scores that are kept"),
