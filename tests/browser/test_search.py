@@ -175,7 +175,7 @@ UNTAUGHT = {
     "NCCL hang": "docs.nvidia.com",
     "quantisation": "qwix.readthedocs.io",
     "1F1B": "jax-ml.github.io",
-    "splash attention": "maxtext.readthedocs.io",
+    "splash attention": "docs.jax.dev",
     "quantize": "qwix.readthedocs.io",
     "data loader": "google-grain.readthedocs.io",
     "DataLoader": "google-grain.readthedocs.io",
