@@ -85,6 +85,7 @@ def test_a_chain(shape: tuple[int, int]) -> None:
             # A device waits for the first, or has what comes too late.
             assert cell == (f"{number}" if through else "-")
     assert f"{passed} arrays pass from device 0 to" in repr(drawing)
+    assert "if an array enters at device 0 in every turn" in repr(drawing)
     others = shape[0] - 1
     assert (f"in {others} more chain" in repr(drawing)) == (others > 0)
 
@@ -121,7 +122,7 @@ def test_the_gradient_runs_from_the_last_device() -> None:
     ("pairs", "late", "why"),
     [
         ([*chain(4), (3, 0)], 0, "devices are in a ring"),
-        ([(0, 1), (1, 2)], 1, "doesn't send on"),
+        ([(0, 1), (1, 2)], 1, "no turn is seen to send on"),
     ],
 )
 def test_what_the_program_does_not_tell(
@@ -154,22 +155,176 @@ def test_other_reasons(changes: dict[str, Any], why: str) -> None:
     )
 
 
-def test_what_is_sent_again_in_each_turn_is_not_passed_on() -> None:
-    """A loop that sends the same array in each turn has no schedule."""
+def test_one_array() -> None:
+    """The words are right for one array too."""
+    run, _ = entered(mesh_of(2, 4), chain(4), 4)
 
-    def local(x: Any) -> Any:
-        def turn(total: Any, scale: Any) -> Any:
-            arrived = jax.lax.ppermute(x * scale, "model", chain(4))
-            return total + arrived, None
+    assert "1 array passes from device 0 to 3" in repr(
+        draw(permute_of(run))
+    )
 
-        return jax.lax.scan(turn, x, jnp.arange(5.0))[0]
 
+def onward(x: Any) -> Any:
+    """Pass an array on along the stages."""
+    return jax.lax.ppermute(x, "model", chain(4))
+
+
+def again(x: Any) -> Any:
+    """Send the same array in each turn."""
+
+    def turn(total: Any, scale: Any) -> Any:
+        return total + onward(x * scale), None
+
+    return jax.lax.scan(turn, x, jnp.arange(5.0))[0]
+
+
+def attention(x: Any) -> Any:
+    """Pass keys on, and add up what the devices before had."""
+    stage = jax.lax.axis_index("model")
+
+    def turn(carried: Any, t: Any) -> Any:
+        keys, total = carried
+        total = total + jnp.where(stage >= t, jnp.tanh(x * keys), 0)
+        return (onward(keys), total), None
+
+    return jax.lax.scan(turn, (x, jnp.zeros_like(x)), jnp.arange(4))[0][1]
+
+
+def heat(x: Any) -> Any:
+    """Let heat flow along a rod that is cold at its beginning."""
+    stage = jax.lax.axis_index("model")
+
+    def turn(x: Any, _: Any) -> Any:
+        left = jnp.where(stage == 0, 0, onward(x[-1:]))
+        return (x + jnp.concatenate([left, x[:-1]])) / 2, None
+
+    return jax.lax.scan(turn, x, length=10)[0]
+
+
+def train(x: Any) -> Any:
+    """Take steps of SGD, with a row of the neighbor as a halo."""
+
+    def loss(w: Any) -> Any:
+        y = jnp.tanh(w * x)
+        return jax.lax.psum(((y - onward(y[-1:])) ** 2).sum(), "model")
+
+    def step(w: Any, _: Any) -> Any:
+        return w - 0.1 * jax.grad(loss)(w), None
+
+    return x * jax.lax.scan(step, jnp.ones(()), length=6)[0]
+
+
+def prefix_sum(x: Any) -> Any:
+    """Add up what the devices before have."""
+
+    def turn(carried: Any, _: Any) -> Any:
+        run, total = carried
+        arrived = onward(run)
+        return (arrived, total + arrived), None
+
+    return jax.lax.scan(turn, (x, x), length=4)[0][1]
+
+
+def only_a_norm(x: Any) -> Any:
+    """Divide what is new by the norm of what arrived."""
+    stage = jax.lax.axis_index("model")
+
+    def turn(norm: Any, t: Any) -> Any:
+        new = jnp.where(stage == 0, x * t, x)
+        arrived = onward(new / norm)
+        return jax.lax.pmax(jnp.abs(arrived).max(), "model") + 1, arrived
+
+    return jax.lax.scan(turn, jnp.ones(()), jnp.arange(5.0))[1].sum(0)
+
+
+def twice(x: Any) -> Any:
+    """Write two turns of a pipeline into a turn of the loop."""
+    return pipeline(x, unroll=2)
+
+
+def in_two_loops(x: Any) -> Any:
+    """Run a pipeline in each turn of a loop."""
+    return jax.lax.scan(lambda x, _: (pipeline(x), None), x, length=3)[0]
+
+
+def pipeline(x: Any, **options: Any) -> Any:
+    """Take in an array in each turn."""
+    stage = jax.lax.axis_index("model")
+
+    def tick(arrived: Any, t: Any) -> Any:
+        return onward(jnp.sin(jnp.where(stage == 0, x + t, arrived))), None
+
+    return jax.lax.scan(tick, x, jnp.arange(8.0), **options)[0]
+
+
+def stages_of_two(x: Any) -> Any:
+    """Compute each stage on the two devices along "data"."""
+    stage = jax.lax.axis_index("model")
+
+    def tick(arrived: Any, t: Any) -> Any:
+        y = jnp.sin(jnp.where(stage == 0, x + t, arrived))
+        y = jax.lax.pcast(jax.lax.psum(y, "data"), "data", to="varying")
+        return onward(y), None
+
+    x = jax.lax.pcast(x, "data", to="varying")
+    y = jax.lax.scan(tick, x, jnp.arange(8.0))[0]
+    return jax.lax.pmean(y, "data")
+
+
+@pytest.mark.parametrize(
+    ("local", "passed_on"),
+    [
+        (again, False),
+        (attention, False),
+        (heat, False),
+        (train, False),
+        (prefix_sum, False),
+        (only_a_norm, False),
+        (twice, False),
+        (in_two_loops, False),
+        (pipeline, True),
+        (stages_of_two, True),
+    ],
+)
+def test_what_is_passed_on(local: Any, passed_on: bool) -> None:
+    """Loops that send, but aren't pipelines, have no schedule."""
     spec = P("model")
     run = jax.shard_map(
         local, mesh=mesh_of(2, 4), in_specs=spec, out_specs=spec
     )
 
-    assert not permute_of(run, jnp.ones(8)).passed_on
+    found = [
+        each
+        for each in program(run, jnp.ones(16)).communication
+        if each.kind == "collective-permute"
+    ]
+
+    assert found
+    for each in found:
+        assert each.passed_on == passed_on
+        assert ("no turn is seen" in repr(draw(each))) != passed_on
+
+
+def test_a_loop_that_is_not_counted() -> None:
+    """Words say so if the number of turns depends on data."""
+
+    def local(x: Any, count: Any) -> Any:
+        stage = jax.lax.axis_index("model")
+
+        def tick(t: Any, arrived: Any) -> Any:
+            return onward(jnp.where(stage == 0, x + t, arrived))
+
+        return jax.lax.fori_loop(0, count, tick, x)
+
+    run = jax.shard_map(
+        local,
+        mesh=mesh_of(2, 4),
+        in_specs=(P("model"), P()),
+        out_specs=P("model"),
+    )
+    permute = permute_of(run, jnp.ones(8), jnp.int32(8))
+
+    assert "because the program doesn't say how many" in repr(draw(permute))
 
 
 def test_the_picture_has_what_the_words_say() -> None:

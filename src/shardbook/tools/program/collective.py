@@ -85,8 +85,12 @@ class Collective:
             whose end depends on data.
         passed_on: Whether it is a collective-permute in a loop, in which a
             device sends what it computed from what it received in the turn
-            before, as in a pipeline. False if it is in several loops, or
-            if the program does not tell.
+            before, and chooses by its own number, as the first device of a
+            pipeline does to take in something new. Other loops may do so
+            too, so ``True`` doesn't say that it is a pipeline. False if it
+            is in several loops, if another collective between the same
+            devices comes between, as where a turn of an unrolled loop
+            sends twice, or if the program does not tell.
         direction: The pass of a gradient that it belongs to:
             ``"forward"``, ``"backward"`` or ``"rematerialized"``, or
             several of them for a combined collective. What is outside of a

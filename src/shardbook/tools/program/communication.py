@@ -1,7 +1,8 @@
 """What a compiled program communicates: its collectives."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from shardbook.tools.hlo.carried import is_passed_on
 from shardbook.tools.hlo.operands import names_of_parameters, parameter_of
@@ -70,12 +71,10 @@ def communication(
         kind = _kind(run)
         attributes = re.sub(r'"[^"]*"', "", run.instruction.text)
         pairs = _PAIRS.search(attributes)
-        groups: Groups
+        groups = _groups(attributes, devices)
         if pairs:
-            groups = listed(pairs[1])
             group = 2 if any(one != other for one, other in groups) else 1
         else:
-            groups = groups_of(attributes, devices)
             group = max(map(len, groups))
         if group == 1:
             continue
@@ -106,7 +105,8 @@ def communication(
                 times=run.times,
                 counted=run.counted,
                 bounded=run.bounded,
-                passed_on=bool(pairs) and is_passed_on(run, module),
+                passed_on=bool(pairs)
+                and is_passed_on(run, module, _joining(groups, devices)),
                 direction=direction_of(op_name),
                 frames=tuple(each.line for each in frames),
                 function=frames[0].function if frames else "",
@@ -114,6 +114,29 @@ def communication(
             )
         )
     return tuple(found)
+
+
+def _groups(attributes: str, devices: int) -> Groups:
+    """Give the groups of a collective, or the pairs of a permute."""
+    if pairs := _PAIRS.search(attributes):
+        return listed(pairs[1])
+    return groups_of(attributes, devices)
+
+
+def _joining(pairs: Groups, devices: int) -> Callable[[Instruction], bool]:
+    """Find the collectives that join devices of a pair."""
+
+    @cache
+    def joins(text: str) -> bool:
+        attributes = re.sub(r'"[^"]*"', "", text)
+        groups = [{*group} for group in _groups(attributes, devices)]
+        return any(
+            one != other and {one, other} <= group
+            for one, other in pairs
+            for group in groups
+        )
+
+    return lambda each: _is_collective(each) and joins(each.text)
 
 
 def _is_collective(each: Instruction) -> bool:
