@@ -306,7 +306,9 @@ def collective_figure(each: Collective) -> Figure:
     """Show what a collective moves between the devices of a group."""
     title = f"{in_words(each, each.times)}: {_shapes(each)}"
     no_schedule = ""
-    if each.kind == "collective-permute" and each.times > 1:
+    if each.kind == "collective-permute" and (
+        each.times > 1 or not each.bounded
+    ):
         chains = chains_of(each)
         if not isinstance(chains, str):
             return schedule_figure(each, title, chains)

@@ -250,9 +250,10 @@ def draw(tree: Any, after: Any = None) -> Drawing:
     device of a group holds before and after, and what travels. Terms of a
     sum are striped. Where the program doesn't tell what a device holds,
     words say so in place of the picture. If it is a collective-permute in
-    a loop, and a chain of devices passes on what it receives, as in a
-    pipeline, the drawing is a schedule: which device works on what in each
-    turn.
+    a loop, and a chain of devices passes on what it receives, the drawing
+    is a schedule: it shows which device works on what in each turn, if the
+    loop is a pipeline that takes in an array at its first device in every
+    turn and nowhere else, which the program doesn't tell.
 
     ``draw(before, after)`` shows what has to move if an array is laid out
     in another way: what each device holds before and after, and how many

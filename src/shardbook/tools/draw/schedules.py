@@ -31,7 +31,9 @@ def chains_of(each: Collective) -> list[list[int]] | str:
 
     Returns:
         Chains of devices, each as long as the others, or why the program
-        doesn't tell what a device holds in each turn.
+        doesn't tell what a device holds in each turn. Whether the loop is
+        a pipeline, it doesn't tell for certain: an array may also enter
+        at another device, or not in every turn.
     """
     onward = {one: other for one, other in each.groups}
     heads = sorted({*onward} - {*onward.values()})
@@ -48,7 +50,10 @@ def chains_of(each: Collective) -> list[list[int]] | str:
     if not each.counted:
         return "the program doesn't say how many turns there are"
     if not each.passed_on:
-        return "a turn doesn't send on what the turn before received"
+        return (
+            "it is in several loops, it is one of several in a turn, or no "
+            "turn is seen to send on what the turn before received"
+        )
     if each.times < len(chains[0]):
         return "there are fewer turns than devices"
     return chains
@@ -57,7 +62,11 @@ def chains_of(each: Collective) -> list[list[int]] | str:
 def schedule_figure(
     each: Collective, title: str, chains: Sequence[Sequence[int]]
 ) -> Figure:
-    """Show which devices work on what, in which turn of a loop."""
+    """Show which devices work on what, in which turn of a loop.
+
+    That is so if an array enters at the head of a chain in every turn, and
+    nowhere else.
+    """
     chain, *others = chains
     turns, last = each.times, len(chain) - 1
     shown = _without_middle(turns, _TURNS)
@@ -86,12 +95,16 @@ def schedule_figure(
     ):
         row = " ".join(f"{each:>{width}}" for each in cells)
         lines.append(Line(f"  {name}  {row}"))
+    count = turns - last
+    passes = f"{count} arrays pass" if count > 1 else "1 array passes"
     note = (
-        f"{turns - last} arrays pass from device {chain[0]} to "
-        f"{chain[-1]}, each numbered by the turn in which it enters; the "
-        f"other {last} of {turns} turns of a device are the bubble "
-        f"({last / turns:.0%}); a device sends {each.sent:,} bytes in a "
-        "turn"
+        f"if an array enters at device {chain[0]} in every turn and "
+        f"nowhere else, which the program doesn't tell: {passes} from "
+        f"device {chain[0]} to {chain[-1]}, each numbered by the turn in "
+        f"which it enters; the other {last} of {turns} turns of a device "
+        f"are the bubble ({last / turns:.0%}), {_IDLE} in text and gray in "
+        f"a picture; each but the last sends {each.sent:,} bytes "
+        "by it in a turn"
     )
     if others:
         plural = "s" * (len(others) > 1)
