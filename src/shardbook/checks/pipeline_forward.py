@@ -36,12 +36,14 @@ class Slopes:
     Attributes:
         gradients: Those of stacked and of x, by name.
         program: What was compiled.
+        passed: Bytes of the microbatches that a device passes on.
         over_model: Bytes that a device may send over "model".
         over_data: Bytes that it may send over "data".
     """
 
     gradients: dict[str, Any]
     program: Program
+    passed: int
     over_model: int
     over_data: int
 
@@ -66,11 +68,12 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     rows = x.nbytes // data
     kept = sum(leaf.nbytes for leaf in jax.tree.leaves(stacked)) // stages
     # In a ring, an all-reduce sends so many times its bytes.
-    forward = rows * (count + stages - 1) // count
-    forward += 2 * rows * (stages - 1) // stages
+    passed = rows * (count + stages - 1) // count
+    forward = passed + 2 * rows * (stages - 1) // stages
     return Slopes(
         {"stacked": of_stacked, "x": of_x},
         report,
+        2 * passed,
         2 * forward + SCALARS,
         2 * kept * (data - 1) // data + SCALARS,
     )
@@ -89,10 +92,45 @@ def finite(made: Slopes) -> str:
     return f"NaN in the gradient of {' and '.join(bad) or 'nothing'}"
 
 
+@once
+def forward(attempt: Attempt, case: Case) -> Program:
+    """Compile the forward pass together with its arguments."""
+    _, ((block, stacked, x, mesh, count), _) = arguments(
+        case.call, pipeline_forward=attempt.function
+    )
+    attempt.name_call(case.call)
+    function: Any = attempt.function
+    _, report = compile_and_run(
+        attempt,
+        lambda stacked, x: function(block, stacked, x, mesh, count),
+        stacked,
+        x,
+    )
+    return report
+
+
+def forward_over_data(report: Program) -> str:
+    """Describe what the forward pass sends over "data"."""
+    return f"{limited(report.sent('data'), SCALARS)} bytes on a device"
+
+
 def sent_over_model(made: Slopes) -> str:
     """Describe what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
     return f"{limited(count, made.over_model)} bytes on a device"
+
+
+def permuted(made: Slopes) -> str:
+    """Describe the bytes of permutes, where too many are sent in all."""
+    count = made.program.sent() - made.program.sent("data")
+    permutes = sum(
+        each.sent * each.times
+        for each in made.program.communication
+        if each.kind == "collective-permute"
+    )
+    if count <= made.over_model:
+        permutes = 0
+    return f"{limited(permutes, made.passed)} bytes on a device in permutes"
 
 
 def sent_over_data(made: Slopes) -> str:
@@ -154,19 +192,35 @@ MORE = (
     "a device computes more than its own layers, for one microbatch in "
     "each of count + S - 1 ticks"
 )
+FEWER = (
+    "a device computes less than its own layers, for one microbatch in "
+    "each of count + S - 1 ticks: it doesn't make count microbatches of "
+    "its rows"
+)
+FORWARD_OVER_DATA = (
+    'over "data", the forward pass sends bytes, but it needs none, because '
+    "a device has all of its rows"
+)
 FORWARD = (
     "in the forward pass, devices exchange more than a microbatch in each "
     "of count + S - 1 ticks and one sum of the result"
 )
 BACKWARD = (
     'over "model", devices exchange more for the gradients than twice what '
-    "the forward pass may send"
+    "the forward pass may send: perhaps each tick adds up the gradient of "
+    "x or of the output"
+)
+PERMUTES = (
+    'over "model", devices exchange more for the gradients than twice what '
+    "the forward pass may send, because they pass on more than a "
+    "microbatch in each tick of both passes"
 )
 OVER_DATA = (
     'over "data", devices exchange more than the gradients of stacked once'
 )
 TICKS = "On eight devices"
 SUMS = "A sum of the gradients in each tick"
+ROLLED = "Stages under `vmap`"
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, OUTPUT),
@@ -188,6 +242,15 @@ CHECKS = (
         read=TICKS,
         agree=AtMost(1.02, "FLOPs of matrix products on a device"),
     ),
+    same.placement(
+        CASES,
+        flops,
+        FEWER,
+        agree=lambda got, expected: got >= 0.98 * expected,
+    ),
+    same.communication(
+        CASES[0], of_made(forward, forward_over_data), FORWARD_OVER_DATA
+    ),
     same.communication(
         CASES,
         measures.bytes_sent,
@@ -201,6 +264,7 @@ CHECKS = (
         OVER_DATA,
         read=SUMS,
     ),
+    same.communication(SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED),
     same.communication(
         SLOPES, of_slopes(sent_over_model), BACKWARD, read=SUMS
     ),
