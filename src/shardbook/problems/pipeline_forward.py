@@ -29,8 +29,9 @@ def pipeline_forward(
     ``A * (count + S - 1) / count`` bytes over ``"model"`` from stage to
     stage, and ``2 * A * (S - 1) / S`` to give the result to all stages.
     The gradients send as much again. Over ``"data"``, the forward pass
-    sends nothing, and the gradients add up those of ``stacked`` once, for
-    all microbatches.
+    sends nothing, and the gradients of ``stacked`` are added up once, for
+    all microbatches. An array that ``block`` closes over has its gradient
+    added up in every layer of every tick; put it into ``stacked``.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again. The backward pass keeps what
@@ -41,7 +42,11 @@ def pipeline_forward(
         block: ``block(params, x)``: a layer. It gets its own parameters
             and gives an array like ``x``, each row from the same row. It
             may give NaN, and NaN as a gradient, for a row of zeros, but
-            not for what an ``x`` of the call is after any of the layers.
+            not for ``x``, nor for ``x`` after some of the layers: while a
+            stage waits, it applies its layers to rows that didn't go
+            through those before it. ``block`` runs inside
+            ``jax.shard_map``: a loop in it starts from ``zeros_like(x)``,
+            not ``zeros``.
         stacked: The parameters of all layers: float32 arrays of
             ``(layers, ...)``, sharded as ``P("model")``.
         x: The input, float32 ``(batch, dim)``, sharded as ``P("data")``.
