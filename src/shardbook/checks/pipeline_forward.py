@@ -172,7 +172,10 @@ CASES = [
 EXAMPLE = CASES[0].call
 # What has both axes, and the longest pipeline.
 SLOPES = CASES[::2] if COUNT >= 4 else CASES
-ROWS, PARTS = 9 * COUNT, 4
+PARTS = 4
+# Both numbers divide the rows, but their product doesn't; not so on one
+# device.
+ROWS = 9 * max(COUNT, PARTS) if COUNT > 1 else 9
 INDIVISIBLE = on(
     f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
 ).call
