@@ -102,9 +102,9 @@ def schedule_figure(
         f"nowhere else, which the program doesn't tell: {passes} from "
         f"device {chain[0]} to {chain[-1]}, each numbered by the turn in "
         f"which it enters; the other {last} of {turns} turns of a device "
-        f"are the bubble ({last / turns:.0%}), {_IDLE} in text and gray in "
-        f"a picture; each but the last sends {each.sent:,} bytes "
-        "by it in a turn"
+        f"are the bubble ({last / turns:.0%}), gray in a picture and "
+        f"{_IDLE} in text; each device but the last sends {each.sent:,} "
+        "bytes by it in a turn"
     )
     if others:
         plural = "s" * (len(others) > 1)
