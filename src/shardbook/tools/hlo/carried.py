@@ -1,7 +1,7 @@
 """What a turn of a compiled loop takes from the turn before."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from shardbook.tools.hlo.runs import Run
 from shardbook.tools.hlo.text import (
@@ -46,32 +46,26 @@ def is_passed_on(
     if root is None or root.opcode != "tuple":
         return False
 
-    def is_apart(name: str) -> bool:
-        return _has(body[name], module, joins)
-
-    sent = run.instruction.operands
-    before = _origins(body, sent, is_apart)
-    for at, result in enumerate(root.operands):
-        after = _origins(
-            body,
-            (result,),
-            lambda name: name != run.instruction.name and is_apart(name),
-        )
-        if run.instruction.name not in after:
+    own, sent = run.instruction.name, run.instruction.operands
+    apart = {
+        name
+        for name, each in body.items()
+        if name != own and _has(each, module, joins)
+    }
+    before = _origins(body, sent, apart)
+    for name in before:
+        at = _slot(body, name)
+        if at is None or _elements(body[name]) != _elements(body[sent[0]]):
             continue
-        for name in before:
-            if (
-                _slot(body, name) == at
-                and _elements(body[name]) == _elements(body[sent[0]])
-                and any(
-                    _chooses_by_number(each, run, module)
-                    for each in (
-                        *_between(body, before, name),
-                        *_between(body, after, run.instruction.name),
-                    )
-                )
-            ):
-                return True
+        after = _origins(body, root.operands[at : at + 1], apart)
+        if own in after and any(
+            _chooses_by_number(each, run, module)
+            for each in (
+                *_between(body, before, name),
+                *_between(body, after, own),
+            )
+        ):
+            return True
     return False
 
 
@@ -96,7 +90,7 @@ def _elements(each: Instruction) -> int:
 def _origins(
     body: Computation,
     names: tuple[str, ...],
-    is_apart: Callable[[str], bool] = lambda _: False,
+    apart: Collection[str] = (),
 ) -> set[str]:
     """Give all that some values of a computation are computed from.
 
@@ -106,7 +100,7 @@ def _origins(
     left = [*names]
     while left:
         name = left.pop()
-        if name in body and name not in found and not is_apart(name):
+        if name in body and name not in found and name not in apart:
             found.add(name)
             left += body[name].operands
     return found
