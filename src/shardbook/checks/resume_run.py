@@ -50,7 +50,7 @@ CASES = [Case(call, given) for call, given in GIVEN.items()]
 TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
 OTHERS = [
-    runs(FIRST, HALF, stops="1, 2", bias=bias) for bias in ("False", "'c'")
+    runs(FIRST, HALF, stops="1, 2", bias=bias) for bias in ("None", "'c'")
 ]
 
 

@@ -12,7 +12,7 @@ from contextlib import (
     suppress,
 )
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 import jax
@@ -34,7 +34,7 @@ class Killed(BaseException):
 
 @cache
 def training(
-    mesh: Mesh, *, bias: str | Literal[False] = "b"
+    mesh: Mesh, *, bias: str | None = "b"
 ) -> tuple[Any, Callable[[], Any], Callable[..., Any], Callable[..., Any]]:
     """Return what a run needs: ``abstract``, ``make``, ``step``, ``batch``.
 
@@ -46,7 +46,7 @@ def training(
     Args:
         mesh: Mesh with axes ``"data"``, whose size divides 16, and
             ``"model"``, whose size divides 8.
-        bias: The name of the layer's bias, or False for none.
+        bias: The name of the layer's bias, or None.
 
     Returns:
         The state as abstract arrays with shardings; a function that makes
@@ -104,7 +104,7 @@ def runs_of(
     killed_at: int | None = None,
     writing: bool = False,
     slow: bool = False,
-    bias: str | Literal[False] = "b",
+    bias: str | None = "b",
 ) -> list[dict[str, Any]]:
     """Start the same run on one mesh after the other.
 
@@ -123,8 +123,7 @@ def runs_of(
             in the step before that batch.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
             written. Otherwise the kill waits until each is complete.
-        bias: The name of the bias in all runs but the first, or False for
-            none.
+        bias: The name of the bias in all runs but the first, or None.
 
     Returns:
         For each run that was not killed, its ``"state"``; the
