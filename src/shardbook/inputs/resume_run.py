@@ -26,6 +26,8 @@ from shardbook.inputs.folders import temporary_folder
 # How many seconds a slow disk takes to rename a folder; Orbax renames two
 # before a checkpoint is complete.
 SLOW = 0.1
+# So many that a busy machine reaches the kill before.
+SLOWER = 0.5
 
 
 class Killed(BaseException):
@@ -122,7 +124,8 @@ def runs_of(
         writing: Kill it before, if it makes a folder among its checkpoints
             in the step before that batch.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
-            written. Otherwise the kill waits until each is complete.
+            written, or 1 s before a kill. Otherwise the kill waits until
+            each is complete.
         bias: The name of the bias in all runs but the first, or None.
 
     Returns:
@@ -135,7 +138,7 @@ def runs_of(
     steps = [every] * len(stops) if isinstance(every, int) else every
     found: list[dict[str, Any]] = []
     # Orbax warns of each folder that a kill leaves behind.
-    with _renames_take(SLOW if slow else 0), _no_warnings():
+    with _no_warnings():
         for mesh, *last in zip(meshes, stops, steps, strict=True):
             noted: dict[str, Any] = {
                 "batches": [],
@@ -145,13 +148,14 @@ def runs_of(
             model = training(mesh, bias=bias if found else "b")
             make, step, batch = _watched(model[1:], noted)
             folders: AbstractContextManager[Any] = nullcontext()
+            renames = _slow_renames(noted, killed_at) if slow else folders
             if killed_at is not None:
                 if writing:
                     folders = _killing_in(path, killed_at - 1, noted)
                 batch = _killing(
                     batch, killed_at, path, noted, wait=not slow
                 )
-            with suppress(Killed), folders:
+            with suppress(Killed), folders, renames:
                 noted["state"] = run(
                     path, model[0], make, step, batch, *last
                 )
@@ -241,15 +245,23 @@ def _as_it_is(path: str, *, wait: bool) -> str:
         shutil.rmtree(copy, ignore_errors=True)
 
 
-def _renames_take(seconds: float) -> AbstractContextManager[Any]:
-    """Make it take so long to rename a file, as on a slow disk."""
+def _slow_renames(
+    noted: dict[str, Any], killed_at: int | None
+) -> AbstractContextManager[Any]:
+    """Make it take longer to rename a file, as on a slow disk.
+
+    In a run that is killed, from the last step before on.
+    """
     rename = os.rename
 
     def slow(*args: Any, **more: Any) -> None:
-        time.sleep(seconds)
+        if killed_at is None:
+            time.sleep(SLOW)
+        elif killed_at - 1 in noted["batches"]:
+            time.sleep(SLOWER)
         rename(*args, **more)
 
-    return patch.object(os, "rename", slow) if seconds else nullcontext()
+    return patch.object(os, "rename", slow)
 
 
 @contextmanager
