@@ -25,7 +25,9 @@ def ring_attention(
     gradients. Intermediates take less than ``8 * A + 4 * S`` bytes for the
     output in float32, whatever the size of ``"model"``. For the gradients,
     a device also keeps the keys and values of all devices, ``2 * model *
-    A`` bytes. The matrix products are those of attention without a mask.
+    A`` bytes in each layer, unless ``jax.checkpoint`` is around the layer.
+    On CPU, XLA sends and holds bfloat16 as float32. The matrix products
+    are those of attention without a mask.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
@@ -38,9 +40,10 @@ def ring_attention(
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
 
     Returns:
-        Attention with the shape, dtype and sharding of ``q``. Scores and
-        sums are float32, also for bfloat16 arrays, and scores may be
-        thousands. Gradients are sharded like their arrays.
+        Attention with the shape, dtype and sharding of ``q``. In the
+        forward pass, scores and sums are float32, also for bfloat16
+        arrays, and scores may be thousands. Gradients have the dtype and
+        the sharding of their arrays, and are added up in this dtype.
 
     Raises:
         ValueError: From jax, if the size of ``"data"`` does not divide
