@@ -150,6 +150,8 @@ ASKED = {
     "memory 7B model Adam per GPU": "fsdp_step.html#why-this-matters",
     "7B Adam 8 GPUs": "fsdp_step.html#why-this-matters",
     "ZeRO-3 equivalent": "fsdp_step.html",
+    "should be divisible by": "#implies-that-array-axis",
+    "recompiles every step": "#every-call-compiles-again",
     "DeepSpeed ZeRO-3": "fsdp_step.html",
     "ZeRO-2": "#zero-1-zero-2-zero-3-and-megatron",
     "PyTorch FSDP equivalent in JAX": "from_elsewhere.html",
