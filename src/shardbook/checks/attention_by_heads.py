@@ -1,7 +1,6 @@
 """What a right ``attention_by_heads`` must show."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,18 +10,20 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near, limited
+from shardbook.grading.agreement import AtMost, Near
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
-    Seen,
     compile_and_run,
-    compiled,
     of_made,
     once,
 )
+from shardbook.grading.measures.gradients import (
+    Slopes,
+    sent_over_data,
+    sent_over_model,
+)
 from shardbook.grading.measures.placement import shards_by_path
-from shardbook.tools.program.report import Program
 
 GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
@@ -30,23 +31,6 @@ GIVEN = (
 )
 # Bytes that a device may send beside what the page counts.
 SCALARS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """The gradients of a loss, and how they were computed.
-
-    Attributes:
-        gradients: Those of params and of x, by name.
-        program: What was compiled.
-        over_model: Bytes that a device may send over "model".
-        over_data: Bytes that it may send over "data".
-    """
-
-    gradients: dict[str, Any]
-    program: Program
-    over_model: int
-    over_data: int
 
 
 @once
@@ -82,24 +66,6 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
 
 
 of_slopes = partial(of_made, slopes)
-
-
-def sent_over_model(made: Slopes) -> str:
-    """Describe what is sent, but over "data" alone."""
-    count = made.program.sent() - made.program.sent("data")
-    return f"{limited(count, made.over_model)} bytes on a device"
-
-
-def sent_over_data(made: Slopes) -> str:
-    """Describe what is sent over "data"."""
-    count = limited(made.program.sent("data"), made.over_data)
-    return f"{count} bytes on a device"
-
-
-def flops(seen: Seen) -> int:
-    """Count the FLOPs of matrix products in all that a call compiles."""
-    programs = compiled(seen.attempt, seen.case)
-    return sum(each.flops.total for each in programs)
 
 
 def on(mesh: str, heads: int, kv_heads: int) -> Case:
@@ -191,7 +157,7 @@ CHECKS = (
     same.placement(CASES, measures.shards, LAYOUT),
     same.placement(
         CASES,
-        flops,
+        measures.flops,
         MORE,
         read="Every key-value head on each device",
         agree=AtMost(1.02, "FLOPs of matrix products on a device"),

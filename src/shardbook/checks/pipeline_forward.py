@@ -12,11 +12,14 @@ from shardbook.grading.agreement import AtMost, Near, limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
-    Seen,
     compile_and_run,
-    compiled,
     of_made,
     once,
+)
+from shardbook.grading.measures.gradients import (
+    Slopes,
+    sent_over_data,
+    sent_over_model,
 )
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.tools.program.report import Program
@@ -30,26 +33,18 @@ SCALARS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
-    """The gradients of a loss, and how they were computed.
+class Passed(Slopes):
+    """The same of a pipeline.
 
     Attributes:
-        gradients: Those of stacked and of x, by name.
-        program: What was compiled.
         passed: Bytes of the microbatches that a device passes on.
-        over_model: Bytes that a device may send over "model".
-        over_data: Bytes that it may send over "data".
     """
 
-    gradients: dict[str, Any]
-    program: Program
     passed: int
-    over_model: int
-    over_data: int
 
 
 @once
-def slopes(attempt: Attempt, case: Case) -> Slopes:
+def slopes(attempt: Attempt, case: Case) -> Passed:
     """Take the gradients of a loss under jit."""
     _, ((block, stacked, x, mesh, count), _) = arguments(
         case.call, pipeline_forward=attempt.function
@@ -70,12 +65,12 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     # In a ring, an all-reduce sends so many times its bytes.
     passed = rows * (count + stages - 1) // count
     forward = passed + 2 * rows * (stages - 1) // stages
-    return Slopes(
+    return Passed(
         {"stacked": of_stacked, "x": of_x},
         report,
-        2 * passed,
         2 * forward + SCALARS,
         2 * kept * (data - 1) // data + SCALARS,
+        2 * passed,
     )
 
 
@@ -114,13 +109,7 @@ def forward_over_data(report: Program) -> str:
     return f"{limited(report.sent('data'), SCALARS)} bytes on a device"
 
 
-def sent_over_model(made: Slopes) -> str:
-    """Describe what is sent, but over "data" alone."""
-    count = made.program.sent() - made.program.sent("data")
-    return f"{limited(count, made.over_model)} bytes on a device"
-
-
-def permuted(made: Slopes) -> str:
+def permuted(made: Passed) -> str:
     """Describe the bytes of permutes, where too many are sent in all."""
     count = made.program.sent() - made.program.sent("data")
     permutes = sum(
@@ -131,18 +120,6 @@ def permuted(made: Slopes) -> str:
     if count <= made.over_model:
         permutes = 0
     return f"{limited(permutes, made.passed)} bytes on a device in permutes"
-
-
-def sent_over_data(made: Slopes) -> str:
-    """Describe what is sent over "data"."""
-    count = limited(made.program.sent("data"), made.over_data)
-    return f"{count} bytes on a device"
-
-
-def flops(seen: Seen) -> int:
-    """Count the FLOPs of matrix products in all that a call compiles."""
-    programs = compiled(seen.attempt, seen.case)
-    return sum(each.flops.total for each in programs)
 
 
 def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
@@ -240,14 +217,14 @@ CHECKS = (
     same.placement(CASES, measures.shards, LAYOUT),
     same.placement(
         CASES,
-        flops,
+        measures.flops,
         MORE,
         read=TICKS,
         agree=AtMost(1.02, "FLOPs of matrix products on a device"),
     ),
     same.placement(
         CASES,
-        flops,
+        measures.flops,
         FEWER,
         agree=lambda got, expected: got >= 0.98 * expected,
     ),

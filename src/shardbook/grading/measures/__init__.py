@@ -13,6 +13,7 @@ from shardbook.grading.measures.programs import (
     bytes_sent as bytes_sent,
     collectives as collectives,
     counted as counted,
+    flops as flops,
     on_mesh as on_mesh,
     program_bytes as program_bytes,
     programs as programs,

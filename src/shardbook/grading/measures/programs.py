@@ -62,6 +62,12 @@ def bytes_sent(seen: Seen) -> int:
     return sum(each.sent() for each in compiled(seen.attempt, seen.case))
 
 
+def flops(seen: Seen) -> int:
+    """Count the FLOPs of matrix products in all that a call compiles."""
+    programs = compiled(seen.attempt, seen.case)
+    return sum(each.flops.total for each in programs)
+
+
 # What a shape, a dtype or a number needs, and a batch doesn't fit in.
 LITTLE = 4096
 

@@ -1,0 +1,36 @@
+"""Gradients of a loss, and what devices exchange for them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shardbook.grading.agreement import limited
+from shardbook.tools.program.report import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The gradients of a loss, and how they were computed.
+
+    Attributes:
+        gradients: Those of each argument, by name.
+        program: What was compiled.
+        over_model: Bytes that a device may send, but over "data" alone.
+        over_data: Bytes that it may send over "data" alone.
+    """
+
+    gradients: dict[str, Any]
+    program: Program
+    over_model: int
+    over_data: int
+
+
+def sent_over_model(made: Slopes) -> str:
+    """Describe what is sent, but over "data" alone."""
+    count = made.program.sent() - made.program.sent("data")
+    return f"{limited(count, made.over_model)} bytes on a device"
+
+
+def sent_over_data(made: Slopes) -> str:
+    """Describe what is sent over "data"."""
+    count = limited(made.program.sent("data"), made.over_data)
+    return f"{count} bytes on a device"
