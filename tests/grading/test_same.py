@@ -571,12 +571,12 @@ def test_a_limit_is_written_with_its_unit(
 ) -> None:
     """What is above a limit is shown with the limit and the unit."""
     problem(lambda n: 1000 * n)
-    limit = same.AtMost(1.5, "bytes on a device")
+    limit = same.AtMost(1.5, "bytes of memory on a device")
     check = same.placement("toy(2)", measures.result, "why", agree=limit)
 
     error = fails(check, lambda n: 3001)
 
     assert fails(check, lambda n: 3000) is None
     assert error
-    assert error.got == "3,001 bytes on a device"
-    assert error.expected == "at most 3,000 bytes on a device"
+    assert error.got == "3,001 bytes of memory on a device"
+    assert error.expected == "at most 3,000 bytes of memory on a device"

@@ -122,7 +122,7 @@ CHECKS = (
         measures.program_bytes,
         MEMORY,
         read=EIGHT,
-        agree=AtMost(1.5, "bytes on a device"),
+        agree=AtMost(1.5, "bytes of memory on a device"),
     ),
     same.values(REPEATED, measures.step_results, STALE),
     same.types(BFLOAT16),

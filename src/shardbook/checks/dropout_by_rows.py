@@ -200,7 +200,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     return {
         "collectives": counted([made.program]),
         "xor on a device": f"{hashed(made):,}",
-        "bytes on a device": f"{made.program.memory.total:,}",
+        "bytes of memory on a device": f"{made.program.memory.total:,}",
     }
 
 

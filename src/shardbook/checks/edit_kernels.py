@@ -154,7 +154,7 @@ BEFORE = same.Rival(
     read="The API",
 )
 SHOWN = "On eight devices"
-BYTES = AtMost(3, "bytes on a device")
+BYTES = AtMost(3, "bytes of memory on a device")
 CHECKS = (
     same.contract(CASES, measures.kind, NOTHING),
     same.contract(CASES, dtypes, DTYPE),

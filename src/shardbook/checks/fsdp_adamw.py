@@ -241,7 +241,7 @@ CHECKS = (
         measures.program_bytes,
         WHOLE,
         read="The API",
-        agree=AtMost(1.1, "bytes on a device", more=1024),
+        agree=AtMost(1.1, "bytes of memory on a device", more=1024),
     ),
     same.contract(
         ALL, of_steps(lambda made: [*map(type_of, made.losses)]), LOSS
@@ -275,7 +275,7 @@ CHECKS = (
         of_steps(memory),
         ROOM,
         read=EDGES,
-        agree=AtMost(1.1, "bytes on a device"),
+        agree=AtMost(1.1, "bytes of memory on a device"),
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

@@ -164,7 +164,7 @@ CHECKS = (
         "a program needs more memory on a device than it takes to make "
         "the shards",
         read="On eight devices",
-        agree=AtMost(1.05, "bytes on a device"),
+        agree=AtMost(1.05, "bytes of memory on a device"),
     ),
     *(
         same.refusal(

@@ -106,7 +106,9 @@ def forward(attempt: Attempt, case: Case) -> Program:
 
 def forward_over_data(report: Program) -> str:
     """Describe what the forward pass sends over "data"."""
-    return f"{limited(report.sent('data'), SCALARS)} bytes on a device"
+    return (
+        f"{limited(report.sent('data'), SCALARS)} bytes that a device sends"
+    )
 
 
 def permuted(made: Passed) -> str:
@@ -119,7 +121,8 @@ def permuted(made: Passed) -> str:
     )
     if count <= made.over_model:
         permutes = 0
-    return f"{limited(permutes, made.passed)} bytes on a device in permutes"
+    size = limited(permutes, made.passed)
+    return f"{size} bytes that a device sends in permutes"
 
 
 def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:

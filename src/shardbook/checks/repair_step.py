@@ -152,7 +152,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     return {
         "collectives": counted(made.programs[0]),
         "bytes sent": f"{made.sent:,}",
-        "bytes on a device": f"{made.memory:,}",
+        "bytes of memory on a device": f"{made.memory:,}",
     }
 
 

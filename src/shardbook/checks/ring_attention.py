@@ -95,9 +95,13 @@ def sizes(attempt: Attempt, case: Case) -> tuple[int, int, int]:
     return 4 * tokens * HEAD_DIM, 4 * tokens * q.shape[1] // n, n
 
 
-def count(size: int, limit: int) -> str:
+SENT = "bytes that a device sends"
+HELD = "bytes of memory on a device"
+
+
+def count(size: int, limit: int, unit: str) -> str:
     """Write a number of bytes, or the limit of those within."""
-    return f"{limited(size, limit)} bytes on a device"
+    return f"{limited(size, limit)} {unit}"
 
 
 def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
@@ -115,14 +119,14 @@ def hops(seen: Seen) -> str:
     """Describe what hops send for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
     of_hops, _ = sent_by(compiled(seen.attempt, seen.case))
-    return count(of_hops, 2 * (n - 1) * block)
+    return count(of_hops, 2 * (n - 1) * block, SENT)
 
 
 def sent(seen: Seen) -> str:
     """Describe what is sent for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
     of_hops, others = sent_by(compiled(seen.attempt, seen.case))
-    return count(of_hops + others, 2 * (n - 1) * block)
+    return count(of_hops + others, 2 * (n - 1) * block, SENT)
 
 
 def held(seen: Seen, *, gathered: bool) -> str:
@@ -134,7 +138,7 @@ def held(seen: Seen, *, gathered: bool) -> str:
         if not gathered or "all-gather" in p.collectives
     ]
     size = max(held, default=0)
-    return count(size, 8 * block + 4 * scores)
+    return count(size, 8 * block + 4 * scores, HELD)
 
 
 def hops_in_all(seen: Seen) -> str:
@@ -150,7 +154,7 @@ def hops_in_all(seen: Seen) -> str:
         if report.memory.temporaries <= 8 * block + 6 * scores:
             of_hops = limit
         seen.attempt.name_call(seen.case.call, GIVEN)
-    return count(of_hops, limit)
+    return count(of_hops, limit, SENT)
 
 
 def sent_in_all(seen: Seen) -> str:
@@ -160,7 +164,7 @@ def sent_in_all(seen: Seen) -> str:
     of_hops, others = sent_by([report])
     limit = 4 * (n - 1) * block + SCALARS
     size = of_hops + others if others > SCALARS else limit
-    return count(size, limit)
+    return count(size, limit, SENT)
 
 
 def held_in_all(seen: Seen) -> str:
@@ -168,9 +172,10 @@ def held_in_all(seen: Seen) -> str:
     block, scores, n = sizes(seen.attempt, seen.case)
     limit = (3 * n + 8) * block + 8 * scores
     if seen.attempt is solution(seen.attempt.problem):
-        return count(0, limit)  # the page shows it, and to compile is slow
+        # The page shows it, and to compile it is slow.
+        return count(0, limit, HELD)
     _, report = step(seen.attempt, seen.case)
-    return count(report.memory.temporaries, limit)
+    return count(report.memory.temporaries, limit, HELD)
 
 
 def quantities(attempt: Attempt) -> dict[str, str]:
@@ -179,7 +184,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     most = max(each.memory.total for each in programs)
     return {
         "collectives": measures.counted(programs),
-        "bytes on a device": f"{most:,}",
+        HELD: f"{most:,}",
     }
 
 

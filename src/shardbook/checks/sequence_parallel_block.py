@@ -132,7 +132,8 @@ def layouts(seen: Seen) -> dict[str, str]:
 def sent_forward(seen: Seen) -> str:
     """Describe what a call sends, if that is more than it needs."""
     limit = 2 * sizes(seen.attempt, seen.case).gather
-    return f"{limited(measures.bytes_sent(seen), limit)} bytes on a device"
+    size = limited(measures.bytes_sent(seen), limit)
+    return f"{size} bytes that a device sends"
 
 
 def sent_backward(seen: Seen) -> str:
@@ -156,7 +157,8 @@ def temporaries(seen: Seen) -> str:
     step = program(compiled_step(seen.attempt, seen.case))
     own = size.whole // size.model
     limit = 4 * size.whole + 5 * own + 4 * size.hidden
-    return f"{limited(step.memory.temporaries, limit)} bytes on a device"
+    held = limited(step.memory.temporaries, limit)
+    return f"{held} bytes of memory on a device"
 
 
 def plain(params: Any, x: Any) -> Any:

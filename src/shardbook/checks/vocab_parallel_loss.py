@@ -116,9 +116,7 @@ def both_passes(
     for name, each, limit in zip(
         ("loss", "loss and gradients"), programs, limits, strict=True
     ):
-        lines.append(
-            f"{name}: {limited(count(each), limit)} bytes on a device"
-        )
+        lines.append(f"{name}: {limited(count(each), limit)} bytes")
     return "\n".join(lines)
 
 

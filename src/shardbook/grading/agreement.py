@@ -14,7 +14,7 @@ class AtMost:
 
     Attributes:
         times: How many times.
-        unit: What is counted, as in ``"bytes on a device"``.
+        unit: What is counted, as in ``"bytes of memory on a device"``.
         more: How much it may be above that.
         budget: Whether the words say by how much it is above the limit.
     """

@@ -300,7 +300,7 @@ def _compare(
     )
     return {
         "collectives": (counted(yours), counted(ours)),
-        "bytes on a device": (next(most), next(most)),
+        "bytes of memory on a device": (next(most), next(most)),
     }, [(words, "")] if words else []
 
 

@@ -27,10 +27,10 @@ class Slopes:
 def sent_over_model(made: Slopes) -> str:
     """Describe what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
-    return f"{limited(count, made.over_model)} bytes on a device"
+    return f"{limited(count, made.over_model)} bytes that a device sends"
 
 
 def sent_over_data(made: Slopes) -> str:
     """Describe what is sent over "data"."""
     count = limited(made.program.sent("data"), made.over_data)
-    return f"{count} bytes on a device"
+    return f"{count} bytes that a device sends"
