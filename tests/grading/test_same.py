@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import book, checks, draw, inputs
 from shardbook.grading import differences, measures, run, same
+from shardbook.grading.agreement import Limited
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -564,6 +565,31 @@ def test_the_table_of_measures_has_each_of_them() -> None:
     every -= {"counted", "errors"}
 
     assert every <= {*re.findall(r"\w+", table)}
+
+
+def test_a_limit_of_the_page_takes_no_solution(
+    problem: Callable[..., None],
+) -> None:
+    """What has a limit of its own is compared with the limit alone."""
+
+    def solution(n: int) -> int:
+        raise AssertionError
+
+    problem(solution)
+    check = same.placement(
+        "toy(2)",
+        lambda seen: Limited(seen.result, 3000, "bytes"),
+        "why",
+    )
+
+    error = fails(check, lambda n: 1500 * n + 1)
+
+    assert fails(check, lambda n: 1500 * n) is None
+    assert error
+    assert (error.got, error.expected) == (
+        "3,001 bytes",
+        "at most 3,000 bytes",
+    )
 
 
 def test_a_limit_is_written_with_its_unit(

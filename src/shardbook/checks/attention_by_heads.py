@@ -11,10 +11,11 @@ from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import AtMost, Near
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
     compile_and_run,
+    given,
     of_made,
     once,
 )
@@ -36,9 +37,7 @@ SCALARS = 64
 @once
 def slopes(attempt: Attempt, case: Case) -> Slopes:
     """Take the gradients of a loss under jit."""
-    _, ((params, x, mesh), _) = arguments(
-        case.call, attention_by_heads=attempt.function
-    )
+    params, x, mesh = given(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 

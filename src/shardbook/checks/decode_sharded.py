@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from shardbook.grading import same
-from shardbook.grading.agreement import AtMost, limited
+from shardbook.grading.agreement import AtMost, Limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
@@ -147,10 +147,11 @@ def sent(made: Decoded) -> int:
     return sum(each.sent() for each in made.programs[0])
 
 
-def temporaries(made: Decoded) -> str:
-    """Describe a device's temporaries, if they are too large."""
+def temporaries(made: Decoded) -> Limited:
+    """Count the bytes of a device's temporaries."""
     most = max((p.memory.temporaries for p in made.programs[0]), default=0)
-    return f"{limited(most, CACHES * made.size)} bytes of temporaries"
+    limit = CACHES * made.size
+    return Limited(most, limit, "bytes of temporaries on a device")
 
 
 def on(

@@ -9,11 +9,12 @@ import jax
 
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import AtMost, Near
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
     Seen,
     compile_and_run,
+    given,
     of_made,
     on_meshes,
     once,
@@ -32,7 +33,6 @@ SCALARS = 64
 @once
 def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
     """Take the gradients of a loss under jit, and give the program too."""
-    _, (given, _) = arguments(case.call, explicit_mlp=attempt.function)
     attempt.name_call(case.call, case.given)
     function: Any = attempt.function
 
@@ -40,7 +40,9 @@ def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
         return (function(params, x) ** 2).sum(axis=1).mean()
 
     step = jax.value_and_grad(loss, argnums=(0, 1))
-    (_, gradients), report = compile_and_run(attempt, step, *given)
+    (_, gradients), report = compile_and_run(
+        attempt, step, *given(attempt, case)
+    )
     return gradients, report
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import AtMost, Near
 from shardbook.grading.attempt import Attempt, arguments
-from shardbook.grading.cases import Case, Seen, on_meshes, once
+from shardbook.grading.cases import Case, Seen, given, on_meshes, once
 from shardbook.problems.mixed_precision_step import mixed_precision_step
 
 MAKE = "mixed_precision_step(mlp_error, %s, {mesh})"
@@ -99,7 +99,7 @@ def moves(seen: Seen) -> str:
 
 def change(seen: Seen) -> Any:
     """Give by how much the parameters have changed."""
-    _, ((old, _), _) = arguments(seen.case.call)
+    old, _ = given(seen.attempt, seen.case)
     return jax.tree.map(
         lambda a, b: np.asarray(a) - np.asarray(b), seen.result[0], old
     )

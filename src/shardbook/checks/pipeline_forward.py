@@ -8,11 +8,12 @@ import jax
 import numpy as np
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near, limited
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.agreement import AtMost, Limited, Near
+from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
     compile_and_run,
+    given,
     of_made,
     once,
 )
@@ -30,6 +31,7 @@ GIVEN = (
 )
 # Bytes that a device may send beside what the page counts.
 SCALARS = 64
+SENT = "bytes that a device sends"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,7 @@ class Passed(Slopes):
 @once
 def slopes(attempt: Attempt, case: Case) -> Passed:
     """Take the gradients of a loss under jit."""
-    _, ((block, stacked, x, mesh, count), _) = arguments(
-        case.call, pipeline_forward=attempt.function
-    )
+    block, stacked, x, mesh, count = given(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 
@@ -90,9 +90,7 @@ def finite(made: Slopes) -> str:
 @once
 def forward(attempt: Attempt, case: Case) -> Program:
     """Compile the forward pass together with its arguments."""
-    _, ((block, stacked, x, mesh, count), _) = arguments(
-        case.call, pipeline_forward=attempt.function
-    )
+    block, stacked, x, mesh, count = given(attempt, case)
     attempt.name_call(case.call)
     function: Any = attempt.function
     _, report = compile_and_run(
@@ -104,15 +102,13 @@ def forward(attempt: Attempt, case: Case) -> Program:
     return report
 
 
-def forward_over_data(report: Program) -> str:
-    """Describe what the forward pass sends over "data"."""
-    return (
-        f"{limited(report.sent('data'), SCALARS)} bytes that a device sends"
-    )
+def forward_over_data(report: Program) -> Limited:
+    """Count what the forward pass sends over "data"."""
+    return Limited(report.sent("data"), SCALARS, SENT)
 
 
-def permuted(made: Passed) -> str:
-    """Describe the bytes of permutes, where too many are sent in all."""
+def permuted(made: Passed) -> Limited:
+    """Count the bytes of permutes, where too many are sent in all."""
     count = made.program.sent() - made.program.sent("data")
     permutes = sum(
         each.sent * each.times
@@ -121,8 +117,7 @@ def permuted(made: Passed) -> str:
     )
     if count <= made.over_model:
         permutes = 0
-    size = limited(permutes, made.passed)
-    return f"{size} bytes that a device sends in permutes"
+    return Limited(permutes, made.passed, f"{SENT} in permutes")
 
 
 def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
@@ -239,7 +234,7 @@ CHECKS = (
         measures.bytes_sent,
         FORWARD,
         read=TICKS,
-        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+        agree=AtMost(1, SENT, more=SCALARS),
     ),
     same.communication(
         SLOPES,

@@ -10,9 +10,16 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Near, limited
-from shardbook.grading.attempt import Attempt, arguments, solution
-from shardbook.grading.cases import Case, Seen, compiled, of_made, once
+from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.attempt import Attempt
+from shardbook.grading.cases import (
+    Case,
+    Seen,
+    compiled,
+    given,
+    of_made,
+    once,
+)
 from shardbook.grading.measures.placement import shards_by_path
 from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
@@ -24,13 +31,6 @@ GIVEN = (
 # Bytes that a device may send for the sum of a loss.
 SCALARS = 64
 HEADS, HEAD_DIM = 2, 8
-
-
-@once
-def given(attempt: Attempt, case: Case) -> list[Any]:
-    """Make the arguments of an attempt in a call."""
-    _, (found, _) = arguments(case.call, ring_attention=attempt.function)
-    return found
 
 
 @once
@@ -99,11 +99,6 @@ SENT = "bytes that a device sends"
 HELD = "bytes of memory on a device"
 
 
-def count(size: int, limit: int, unit: str) -> str:
-    """Write a number of bytes, or the limit of those within."""
-    return f"{limited(size, limit)} {unit}"
-
-
 def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
     """Count the bytes of hops around the ring, and all others."""
     found = [each for p in programs for each in p.communication]
@@ -115,34 +110,33 @@ def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
     return of_hops, of_all - of_hops
 
 
-def hops(seen: Seen) -> str:
-    """Describe what hops send for the output."""
+def hops(seen: Seen) -> Limited:
+    """Count what hops send for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
     of_hops, _ = sent_by(compiled(seen.attempt, seen.case))
-    return count(of_hops, 2 * (n - 1) * block, SENT)
+    return Limited(of_hops, 2 * (n - 1) * block, SENT)
 
 
-def sent(seen: Seen) -> str:
-    """Describe what is sent for the output."""
+def sent(seen: Seen) -> Limited:
+    """Count what is sent for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
-    of_hops, others = sent_by(compiled(seen.attempt, seen.case))
-    return count(of_hops + others, 2 * (n - 1) * block, SENT)
+    count = sum(sent_by(compiled(seen.attempt, seen.case)))
+    return Limited(count, 2 * (n - 1) * block, SENT)
 
 
-def held(seen: Seen, *, gathered: bool) -> str:
-    """Describe the intermediates of the output, or where it gathers."""
+def held(seen: Seen, *, gathered: bool) -> Limited:
+    """Count the intermediates of the output, or where it gathers."""
     block, scores, _ = sizes(seen.attempt, seen.case)
     held = [
         p.memory.temporaries
         for p in compiled(seen.attempt, seen.case)
         if not gathered or "all-gather" in p.collectives
     ]
-    size = max(held, default=0)
-    return count(size, 8 * block + 4 * scores, HELD)
+    return Limited(max(held, default=0), 8 * block + 4 * scores, HELD)
 
 
-def hops_in_all(seen: Seen) -> str:
-    """Describe what hops send for the output and its gradients."""
+def hops_in_all(seen: Seen) -> Limited:
+    """Count what hops send for the output and its gradients."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
     of_hops, _ = sent_by([report])
@@ -154,28 +148,24 @@ def hops_in_all(seen: Seen) -> str:
         if report.memory.temporaries <= 8 * block + 6 * scores:
             of_hops = limit
         seen.attempt.name_call(seen.case.call, GIVEN)
-    return count(of_hops, limit, SENT)
+    return Limited(of_hops, limit, SENT)
 
 
-def sent_in_all(seen: Seen) -> str:
-    """Describe what is sent, or the limit where hops send almost all."""
+def sent_in_all(seen: Seen) -> Limited:
+    """Count what is sent, or only hops where they send almost all."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
     of_hops, others = sent_by([report])
     limit = 4 * (n - 1) * block + SCALARS
-    size = of_hops + others if others > SCALARS else limit
-    return count(size, limit, SENT)
+    return Limited(of_hops + others if others > SCALARS else 0, limit, SENT)
 
 
-def held_in_all(seen: Seen) -> str:
-    """Describe the intermediates of the output and its gradients."""
+def held_in_all(seen: Seen) -> Limited:
+    """Count the intermediates of the output and its gradients."""
     block, scores, n = sizes(seen.attempt, seen.case)
-    limit = (3 * n + 8) * block + 8 * scores
-    if seen.attempt is solution(seen.attempt.problem):
-        # The page shows it, and to compile it is slow.
-        return count(0, limit, HELD)
     _, report = step(seen.attempt, seen.case)
-    return count(report.memory.temporaries, limit, HELD)
+    limit = (3 * n + 8) * block + 8 * scores
+    return Limited(report.memory.temporaries, limit, HELD)
 
 
 def quantities(attempt: Attempt) -> dict[str, str]:

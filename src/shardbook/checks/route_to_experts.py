@@ -11,11 +11,12 @@ from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import AtMost, Near
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
     Seen,
     compile_and_run,
+    given,
     of_made,
     once,
 )
@@ -38,9 +39,7 @@ SCALARS, ROOM = 64, 1.05
 @once
 def slopes(attempt: Attempt, case: Case) -> Slopes:
     """Take the gradients of a loss under jit."""
-    _, ((params, x, mesh, capacity), _) = arguments(
-        case.call, route_to_experts=attempt.function
-    )
+    params, x, mesh, capacity = given(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 

@@ -7,11 +7,12 @@ from typing import Any
 import jax
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import limited
-from shardbook.grading.attempt import Attempt, arguments
+from shardbook.grading.agreement import Limited
+from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
     compile_and_run,
+    given,
     of_made,
     on_meshes,
     once,
@@ -62,8 +63,7 @@ class Trained:
 @once
 def trained(attempt: Attempt, case: Case) -> Trained:
     """Take the gradients of a loss under jit."""
-    _, (given, _) = arguments(case.call, scan_layers=attempt.function)
-    block, stacked, x, specs, mesh = given
+    block, stacked, x, specs, mesh = given(attempt, case)
     attempt.name_call(case.code, case.given)
     scan = attempt.function
     assert scan
@@ -123,11 +123,11 @@ def growth(made: Trained, shallow: Trained) -> str:
     return f"{ratio:.2f} times the text for twice the layers"
 
 
-def held(made: Trained) -> str:
-    """Say how many bytes of temporaries there are, if too many."""
+def held(made: Trained) -> Limited:
+    """Count the bytes of temporaries."""
+    size = made.program.memory.temporaries
     limit = WHOLE * made.layer + made.shards
-    size = limited(made.program.memory.temporaries, limit)
-    return f"{size} bytes of temporaries on a device"
+    return Limited(size, limit, "bytes of temporaries on a device")
 
 
 def scan(

@@ -1,6 +1,7 @@
 """What a right ``vocab_parallel_loss`` must show."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,9 +9,9 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Near, limited
-from shardbook.grading.attempt import Attempt, arguments
-from shardbook.grading.cases import Case, Seen, on_meshes, once
+from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.attempt import Attempt
+from shardbook.grading.cases import Case, Seen, given, on_meshes, once
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
 from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
@@ -18,15 +19,6 @@ from shardbook.tools.program.report import Program
 # Bytes that a device may send: in the loss and in the backward pass, for
 # each of its tokens over "model", and for all of them over "data".
 A_TOKEN, SCALARS = 128, 64
-
-
-@once
-def given(attempt: Attempt, case: Case) -> list[Any]:
-    """Make the arguments of an attempt in a call."""
-    _, (found, _) = arguments(
-        case.call, vocab_parallel_loss=attempt.function
-    )
-    return found
 
 
 def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
@@ -107,48 +99,45 @@ def parts(seen: Seen) -> tuple[int, int, int]:
     )
 
 
-def both_passes(
-    seen: Seen, count: Callable[[Program], int], *limits: int
-) -> str:
-    """Write the bytes of both passes, or the limit of those within."""
-    programs = compiled(seen.attempt, seen.case)
-    lines = []
-    for name, each, limit in zip(
-        ("loss", "loss and gradients"), programs, limits, strict=True
-    ):
-        lines.append(f"{name}: {limited(count(each), limit)} bytes")
-    return "\n".join(lines)
+PASSES = ("the loss", "the loss and its gradients")
 
 
-def sent_over_model(seen: Seen) -> str:
-    """Describe what is sent, but over "data" alone."""
+def sent_over_model(seen: Seen, *, number: int) -> Limited:
+    """Count what a pass sends, but over "data" alone."""
     tokens, hidden, _ = parts(seen)
     *_, mesh = given(seen.attempt, seen.case)
     few, n = A_TOKEN * tokens, mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
-    return both_passes(
-        seen, lambda each: each.sent() - each.sent("data"), *limits
-    )
+    step = compiled(seen.attempt, seen.case)[number]
+    return sent(step.sent() - step.sent("data"), limits[number], number)
 
 
-def sent_over_data(seen: Seen) -> str:
-    """Describe what is sent over "data"."""
+def sent_over_data(seen: Seen, *, number: int) -> Limited:
+    """Count what a pass sends over "data"."""
     _, _, embedding = parts(seen)
     *_, mesh = given(seen.attempt, seen.case)
     n = mesh.shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
-    return both_passes(seen, lambda each: each.sent("data"), *limits)
+    step = compiled(seen.attempt, seen.case)[number]
+    return sent(step.sent("data"), limits[number], number)
 
 
-def temporaries(seen: Seen) -> str:
-    """Describe the intermediates: four blocks of logits and the shards."""
+def sent(count: int, limit: int, number: int) -> Limited:
+    """Compare what a pass sends with its limit."""
+    unit = f"bytes that a device sends for {PASSES[number]}"
+    return Limited(count, limit, unit)
+
+
+def temporaries(seen: Seen, *, number: int) -> Limited:
+    """Count the intermediates: four blocks of logits and the shards."""
     tokens, hidden, embedding = parts(seen)
     features = given(seen.attempt, seen.case)[1].shape[1]
     block = tokens * embedding // features
-    limit = 4 * block + 2 * (hidden + embedding)
-    return both_passes(
-        seen, lambda each: each.memory.temporaries, limit, limit
+    return Limited(
+        compiled(seen.attempt, seen.case)[number].memory.temporaries,
+        4 * block + 2 * (hidden + embedding),
+        f"bytes of temporaries on a device for {PASSES[number]}",
     )
 
 
@@ -210,6 +199,7 @@ OVER_DATA = (
 )
 ROWS = "the intermediates take more than four blocks of logits"
 EIGHT = "On eight devices"
+CHUNKS = "Chunks that each add up a gradient"
 # The gradients, which come first by name, and the loss.
 CLOSE = Near([1e-3, 1e-3, 1e-4])
 CHECKS = (
@@ -228,14 +218,15 @@ CHECKS = (
     same.placement(
         CASES, layouts, LAYOUTS, read="A spec without the words"
     ),
-    same.communication(CASES, sent_over_model, OVER_MODEL, read=EIGHT),
-    same.communication(
-        CASES,
-        sent_over_data,
-        OVER_DATA,
-        read="Chunks that each add up a gradient",
+    *(
+        part(CASES, partial(of, number=number), why, read=read)
+        for part, of, why, read in (
+            (same.communication, sent_over_model, OVER_MODEL, EIGHT),
+            (same.communication, sent_over_data, OVER_DATA, CHUNKS),
+            (same.placement, temporaries, ROWS, EIGHT),
+        )
+        for number in range(len(PASSES))
     ),
-    same.placement(CASES, temporaries, ROWS, read=EIGHT),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

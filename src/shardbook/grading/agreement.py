@@ -71,6 +71,28 @@ def within(found: str, wanted: str) -> bool:
     return set(found.splitlines()) <= set(wanted.splitlines())
 
 
-def limited(count: int, limit: int) -> str:
-    """Write a number, or only its limit if it is within."""
-    return f"at most {limit:,}" if count <= limit else f"{count:,}"
+@dataclass(frozen=True)
+class Limited:
+    """A number with a limit that the page gives.
+
+    Attributes:
+        count: The number.
+        limit: The most that it may be.
+        unit: What is counted, as in ``"bytes that a device sends"``.
+    """
+
+    count: int
+    limit: int
+    unit: str
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the number is above the limit."""
+        return self.count > self.limit
+
+    def words(self) -> tuple[str, str]:
+        """Write the number, and the limit."""
+        return (
+            f"{self.count:,} {self.unit}",
+            f"at most {self.limit:,} {self.unit}",
+        )

@@ -185,6 +185,17 @@ def of_made(
 
 
 @once
+def given(attempt: Attempt, case: Case) -> list[Any]:
+    """Make the positional arguments of a case's call, the last if several.
+
+    They are for calls of a check's own, which must not donate them.
+    """
+    named = {attempt.problem: attempt.function}
+    positional, _ = arguments(case.call, **named)[-1]
+    return positional
+
+
+@once
 def observe(attempt: Attempt, case: Case) -> Seen:
     """Make a call, once, and note what came back."""
     # The context may take an error for an answer.

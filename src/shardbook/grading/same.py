@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from shardbook.grading import measures
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import AtMost, Limited
 from shardbook.grading.attempt import Attempt, Wrong, begin, solution
 from shardbook.grading.cases import Case, Seen, observe
 from shardbook.grading.differences import copies_apart, difference, is_close
@@ -71,7 +71,8 @@ def declare(
         check: The name of the check that this is a part of.
         cases: The calls to make; code alone is a case that alters nothing.
         of: What must agree, of what came of a call: an array, a tree or a
-            text.
+            text; or a :class:`~shardbook.grading.agreement.Limited`, for
+            which the solution isn't called.
         why: What it means if it does not.
         read: The section of the page to read then.
         rivals: Wrong answers that are known.
@@ -96,6 +97,12 @@ def declare(
 
     def run(attempt: Attempt, case: Case) -> None:
         found = of(observe(attempt, case))
+        if isinstance(found, Limited):
+            if found.exceeded:
+                attempt.name_call(case.code, case.given)
+                got, expected = found.words()
+                raise Wrong(why, got=got, expected=expected, read=read)
+            return
         wanted = of(observe(solution(attempt.problem), case))
         if agree(found, wanted):
             where = copies_apart(found) if check == "values" else ""

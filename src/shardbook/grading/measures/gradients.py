@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from shardbook.grading.agreement import limited
+from shardbook.grading.agreement import Limited
 from shardbook.tools.program.report import Program
 
 
@@ -24,13 +24,13 @@ class Slopes:
     over_data: int
 
 
-def sent_over_model(made: Slopes) -> str:
-    """Describe what is sent, but over "data" alone."""
+def sent_over_model(made: Slopes) -> Limited:
+    """Count what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
-    return f"{limited(count, made.over_model)} bytes that a device sends"
+    return Limited(count, made.over_model, "bytes that a device sends")
 
 
-def sent_over_data(made: Slopes) -> str:
-    """Describe what is sent over "data"."""
-    count = limited(made.program.sent("data"), made.over_data)
-    return f"{count} bytes that a device sends"
+def sent_over_data(made: Slopes) -> Limited:
+    """Count what is sent over "data"."""
+    count = made.program.sent("data")
+    return Limited(count, made.over_data, "bytes that a device sends")

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from shardbook.grading.agreement import limited
+from shardbook.grading.agreement import Limited
 from shardbook.grading.cases import (
     Seen,
     compiled,
@@ -72,13 +72,13 @@ def flops(seen: Seen) -> int:
 LITTLE = 4096
 
 
-def sends_little(seen: Seen) -> str:
-    """Tell whether a device sends no more than a few numbers.
+def sends_little(seen: Seen) -> Limited:
+    """Count the bytes that a device sends, which may be a few numbers.
 
     The call was made under :func:`runs_noted`.
     """
     count = sum(each.sent() for each in seen.noted)
-    return f"{limited(count, LITTLE)} bytes that a device sends"
+    return Limited(count, LITTLE, "bytes that a device sends")
 
 
 def on_mesh(seen: Seen) -> str:

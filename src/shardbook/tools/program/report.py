@@ -191,7 +191,8 @@ class Program:
     def sent(self, *axes: str) -> int:
         """Count the bytes that a device sends in a call.
 
-        If the program does not say how often a collective runs, or how
+        For the bytes per token, divide by the tokens that a device has in
+        the call. If the program does not say how often a collective runs, or how
         much it sends, the count is that of :class:`Collective`. The bytes
         of all branches are added, although a call takes only one.
 
