@@ -55,12 +55,13 @@ def resume_run(
     Returns:
         The state, of the structure and the shardings of ``abstract``. Its
         checkpoint is complete: the folder has at most two checkpoints, the
-        newest, and nothing that is half written.
+        newest, and if this run has saved one, nothing that is half
+        written.
 
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
-            structure or other shapes than ``abstract``. The folder keeps
-            its checkpoints.
+            structure or other shapes than ``abstract``; another dtype is
+            cast. The folder keeps its checkpoints.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
