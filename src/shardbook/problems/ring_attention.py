@@ -76,7 +76,9 @@ def ring_attention(
             scores = jnp.einsum(  # float32[batch/data,heads,size,size]
                 "bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32
             )
-            # Finite: of a row that sees nothing, infinity makes NaN.
+            # Finite: infinity makes NaN of a row that has seen nothing. If
+            # another mask hides all from a row, mask its result, too: it
+            # is the mean of all values, with those of later tokens.
             scores = jnp.where(
                 columns <= rows, scores / q.shape[-1] ** 0.5, -1e30
             )
