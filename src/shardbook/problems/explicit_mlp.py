@@ -25,8 +25,9 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
 
     Call it inside your jitted step: outside ``jax.jit``, JAX runs one
     operation after the other. The mesh comes from the type of ``x``, so
-    you need not set it with ``jax.set_mesh``, and it may have the devices
-    of several processes.
+    you need not set it with ``jax.set_mesh``, except for a gradient
+    outside of ``jax.jit``, and it may have the devices of several
+    processes.
 
     Args:
         params: Two or more branches, each with float32 kernels ``"up"``,
