@@ -192,9 +192,9 @@ class Program:
         """Count the bytes that a device sends in a call.
 
         For the bytes per token, divide by the tokens that a device has in
-        the call. If the program does not say how often a collective runs, or how
-        much it sends, the count is that of :class:`Collective`. The bytes
-        of all branches are added, although a call takes only one.
+        the call. If the program does not say how often a collective runs,
+        or how much it sends, the count is that of :class:`Collective`. The
+        bytes of all branches are added, although a call takes only one.
 
         Args:
             *axes: Count only collectives between devices that differ in
