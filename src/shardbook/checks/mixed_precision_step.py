@@ -158,8 +158,8 @@ ASK = (
 )
 GATHERS = "the parameters are gathered before they are cast to bfloat16"
 SUMS = (
-    "the gradients, or the loss where it says single, are added up in "
-    "bfloat16: cast them to float32 before the devices add them up"
+    "gradients, or a single number such as the loss, are added up in "
+    "bfloat16: cast to float32 before the devices add up"
 )
 MORE = (
     "a device sends more than one all-gather of the parameters, one "
