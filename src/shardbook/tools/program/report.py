@@ -191,10 +191,11 @@ class Program:
     def sent(self, *axes: str) -> int:
         """Count the bytes that a device sends in a call.
 
-        For the bytes per token, divide by the tokens that a device has in
-        the call. If the program does not say how often a collective runs,
-        or how much it sends, the count is that of :class:`Collective`. The
-        bytes of all branches are added, although a call takes only one.
+        For the bytes per token, divide by the tokens of the batch that a
+        device, or a group of devices with the same rows, computes. If the
+        program does not say how often a collective runs, or how much it
+        sends, the count is that of :class:`Collective`. The bytes of all
+        branches are added, although a call takes only one.
 
         Args:
             *axes: Count only collectives between devices that differ in
