@@ -16,7 +16,7 @@ The experts are over ``"model"``, and the router is replicated.
 
 
 def expert_params(
-    dim: int, experts: int, hidden: int, mesh: Mesh
+    dim: int, experts: int, hidden: int, mesh: Mesh, scale: float = 1
 ) -> dict[str, jax.Array]:
     """Return a router and the kernels of its experts, placed on a mesh.
 
@@ -26,6 +26,7 @@ def expert_params(
             divide it.
         hidden: Hidden units of an expert.
         mesh: Mesh with an axis ``"model"``.
+        scale: What the router is multiplied by.
 
     Returns:
         Float32 ``"router"``, ``(dim, experts)``, replicated, ``"up"``,
@@ -36,7 +37,7 @@ def expert_params(
     # In NumPy: jax would compile each of these operations.
     draw = np.random.default_rng(1).normal
     params = {
-        "router": draw(size=(dim, experts)) / 3,
+        "router": scale * draw(size=(dim, experts)) / 3,
         "up": draw(size=(experts, dim, hidden)) / dim**0.5,
         "down": draw(size=(experts, hidden, dim)) / hidden**0.5,
     }

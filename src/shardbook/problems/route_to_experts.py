@@ -45,9 +45,11 @@ def route_to_experts(
             inside ``jax.shard_map``, because a plain ``reshape`` may move
             tokens between devices. A token may be zeros, as padding is:
             it goes to expert 0, and takes a slot like any other.
-        mesh: Mesh with Auto axes ``"data"`` and ``"model"``.
+        mesh: Mesh with Auto axes ``"data"`` and ``"model"``, in this
+            order.
         capacity: How many tokens each device may send to an expert, at
-            least 1: a Python int, because shapes depend on it.
+            least 1, and more than the device has if you like: a Python
+            int, because shapes depend on it.
 
     Returns:
         The output, of the shape, dtype and sharding of ``x``, and how many
