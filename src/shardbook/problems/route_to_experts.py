@@ -13,12 +13,12 @@ def route_to_experts(
     """Return the output of top-1 experts, and how many tokens it dropped.
 
     The router gives each token a probability for each expert,
-    ``softmax(token @ router)``. A token goes to its most probable expert,
-    the first of several that are equal. Each device sends an expert at
-    most ``capacity`` of its own tokens, the first in the order of ``x``,
-    and drops its others for that expert, so which tokens are dropped
-    depends on the number of devices. For a token that is kept, the output
-    is its expert's probability times
+    ``softmax(token @ router)``, however large these scores are. A token
+    goes to its most probable expert, the first of several that are equal.
+    Each device sends an expert at most ``capacity`` of its own tokens, the
+    first in the order of ``x``, and drops its others for that expert, so
+    which tokens are dropped depends on the number of devices. For a token
+    that is kept, the output is its expert's probability times
     ``gelu(token @ up[expert]) @ down[expert]``; for a dropped token it is
     zeros, so that the residual connection of the caller passes the token
     on unchanged.
@@ -48,8 +48,8 @@ def route_to_experts(
         mesh: Mesh with Auto axes ``"data"`` and ``"model"``, in this
             order.
         capacity: How many tokens each device may send to an expert, at
-            least 1, and more than the device has if you like: a Python
-            int, because shapes depend on it.
+            least 1; it may exceed the number of the device's tokens. A
+            Python int, because shapes depend on it.
 
     Returns:
         The output, of the shape, dtype and sharding of ``x``, and how many
