@@ -60,6 +60,7 @@ from shardbook.inputs.restore_onto import (
     truncated,
 )
 from shardbook.inputs.resume_run import runs_of, training
+from shardbook.inputs.ring_attention import hard_to_add
 from shardbook.inputs.route_to_experts import (
     EXPERT_SPECS,
     expert_params,
@@ -124,6 +125,7 @@ __all__ = [
     "explicit",
     "from_shapes",
     "gradients",
+    "hard_to_add",
     "in_blocks",
     "in_jit",
     "in_shard_map",

@@ -21,13 +21,14 @@ def ring_attention(
     A block of keys, or of values, takes ``A = batch / data * length /
     model * heads * head_dim * itemsize`` bytes, and a block of scores ``S =
     4 * batch / data * heads * (length / model)**2`` bytes. A device sends
-    ``2 * (model - 1) * A`` bytes for the output, and as much again for the
-    gradients. Intermediates take less than ``8 * A + 4 * S`` bytes for the
-    output in float32, whatever the size of ``"model"``. For the gradients,
-    a device also keeps the keys and values of all devices, ``2 * model *
-    A`` bytes in each layer, unless ``jax.checkpoint`` is around the layer.
-    On CPU, XLA sends and holds bfloat16 as float32. The matrix products
-    are those of attention without a mask.
+    at most ``2 * (model - 1) * A + 64`` bytes for the output, and ``4 *
+    (model - 1) * A + 64`` with the gradients. Intermediates take less than
+    ``8 * A + 4 * S`` bytes for the output in float32, whatever the size of
+    ``"model"``. For the gradients, a device also keeps the keys and values
+    of all devices, ``2 * model * A`` bytes in each layer, unless
+    ``jax.checkpoint`` is around the layer. On CPU, XLA sends and holds
+    bfloat16 as float32. The matrix products are those of attention without
+    a mask.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
