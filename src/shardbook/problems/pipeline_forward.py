@@ -40,13 +40,13 @@ def pipeline_forward(
 
     Args:
         block: ``block(params, x)``: a layer. It gets its own parameters
-            and gives an array like ``x``, each row from the same row. It
-            may give NaN, and NaN as a gradient, for a row of zeros, but
-            not for ``x``, nor for ``x`` after some of the layers: while a
-            stage waits, it applies its layers to rows that didn't go
-            through those before it. ``block`` runs inside
-            ``jax.shard_map``: a loop in it starts from ``zeros_like(x)``,
-            not ``zeros``.
+            and gives an array like ``x``, each row from the same row, in
+            any leading shape. It may give NaN, and NaN as a gradient, for
+            zeros or other rows, but not for ``x``, nor for ``x`` after
+            some of the layers: while a stage waits, it applies its layers
+            to rows that didn't go through those before it. ``block`` runs
+            inside ``jax.shard_map``: a loop in it starts from
+            ``zeros_like(x)``, not ``zeros``.
         stacked: The parameters of all layers: float32 arrays of
             ``(layers, ...)``, sharded as ``P("model")``.
         x: The input, float32 ``(batch, dim)``, sharded as ``P("data")``.
