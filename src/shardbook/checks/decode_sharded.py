@@ -25,12 +25,14 @@ from shardbook.grading.measures.placement import shards_by_path
 from shardbook.grading.measures.results import types_by_path
 from shardbook.tools.program.report import Program
 
-# Neither in order nor from 0, and up to the last one of the cache.
-LENGTH, POSITIONS = 32, (3, 4, 31, 5, 0)
+# Neither in order nor from 0, and up to the last one of the cache, which is
+# so long that a copied kernel adds little to the temporaries.
+LENGTH, POSITIONS = 128, (3, 4, 127, 5, 0)
 OTHER_CACHE = f"position {POSITIONS[0]} of another cache"
 TURNS = [*(f"position {each}" for each in POSITIONS), OTHER_CACHE]
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
+SENT = "bytes that a device sends"
 # How many times its shard of the cache a device's temporaries may be.
 CACHES = 3
 
@@ -41,6 +43,7 @@ class Decoded:
 
     Attributes:
         size: Bytes of the cache on a device.
+        model: The size of "model".
         types: The dtypes and shapes that the last call returned.
         outputs: The output of each call.
         caches: Both caches, after all calls.
@@ -52,6 +55,7 @@ class Decoded:
     """
 
     size: int
+    model: int
     types: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
     caches: dict[str, Any] = field(default_factory=dict)
@@ -78,21 +82,21 @@ def decoded(attempt: Attempt, case: Case) -> Decoded:
     The last call takes the first token and another cache.
     """
     step = observe(attempt, case).result
-    first, more, again = (
-        arguments(f"step({code})")[0][0]
-        for code in (case.step, case.then, case.step)
+    (params, cache, *token), (*more, other) = (
+        arguments(f"step({code})")[0][0] for code in (case.step, case.then)
     )
     attempt.name_call(case.code, case.given)
-    params, cache, *pairs = [*first, *more, *again[2:]]
+    pairs = [*token, *more, *token]
     made = Decoded(
-        sum(a.addressable_shards[0].data.nbytes for a in cache.values())
+        sum(a.addressable_shards[0].data.nbytes for a in cache.values()),
+        cache["k"].sharding.mesh.shape["model"],
     )
     with calls_noted(attempt) as call:
         made.programs = call.programs
         for turn, name in enumerate(TURNS):
             x, given = pairs[2 * turn : 2 * turn + 2]
             if name == OTHER_CACHE:
-                cache = again[1]
+                cache = other
             old, like = by_path(cache), types_by_path((x, cache))
             before = {path: buffers(each) for path, each in old.items()}
             result = call(step, params, cache, x, given)
@@ -147,6 +151,23 @@ def sent(made: Decoded) -> int:
     return sum(each.sent() for each in made.programs[0])
 
 
+def sent_over_data(made: Decoded) -> Limited:
+    """Count those that it sends to devices with other sequences."""
+    count = sum(
+        part.sent * part.times
+        for each in made.programs[0]
+        for part in each.communication
+        if any(len({i // made.model for i in g}) > 1 for g in part.groups)
+    )
+    return Limited(count, SCALARS, SENT)
+
+
+def sums(made: Decoded) -> str:
+    """Say whether programs send anything, where "model" is split."""
+    some = made.model == 1 or sent(made) > 0
+    return f"a device sends {'something' if some else 'nothing'}"
+
+
 def temporaries(made: Decoded) -> Limited:
     """Count the bytes of a device's temporaries."""
     most = max((p.memory.temporaries for p in made.programs[0]), default=0)
@@ -159,8 +180,10 @@ def on(
 ) -> Case:
     """Decode some tokens on a mesh, with positions of a kind."""
     mesh = f"mesh_of({data}, {model})"
+    cache = f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}"
     first, *others = (
-        f"laid_out(normal(8, 24, seed={seed}), P('data'), {mesh}), "
+        f"laid_out({'10 * ' * (each == POSITIONS[-1])}"
+        f"normal(8, 24, seed={seed}), P('data'), {mesh}), "
         + position.format(each)
         for seed, each in enumerate(POSITIONS)
     )
@@ -168,11 +191,13 @@ def on(
     return Case(
         f"decode_sharded({mesh})",
         step=f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}), "
-        f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}), {first}",
-        then=", ".join(others),
+        f"{cache}), {first}",
+        then=", ".join([*others, f"{cache}, {POSITIONS[0]})"]),
         given="where the next calls take the cache of the one before, "
-        f"another x, and {later} as {position.format('position')}, and one "
-        "more call has the first x and position, and another cache",
+        "another x, which is ten times as large in the last, and "
+        f"{later} as {position.format('position')}, and one more call has "
+        "the first x and position, and another cache, with 1e30 at all "
+        "later positions",
     )
 
 
@@ -212,9 +237,18 @@ AGAIN = (
     "the step is compiled again for a later position: positions must not "
     "be static, and shapes must not depend on them"
 )
+DATA = (
+    'over "data", devices exchange bytes, but a token needs none: each '
+    "sequence stays on the devices of its cache"
+)
 MORE = (
     "for a token, devices exchange more than one sum of their terms of the "
     "output"
+)
+NOTHING = (
+    "no program of a call sends anything, but the sum of the output needs "
+    "it: let each device compute the terms of its own heads, and add them "
+    "up under jit, not on the host or on a single device"
 )
 LARGE = (
     "the temporaries take more than three times the cache: do not repeat "
@@ -252,19 +286,22 @@ CHECKS = (
         MOVED,
         read="The API",
     ),
+    same.communication(CASES, of_calls(sent_over_data), DATA),
     same.communication(
         CASES,
         of_calls(sent),
         MORE,
         read="On eight devices",
-        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+        agree=AtMost(1, SENT, more=SCALARS),
     ),
+    same.communication(CASES, of_calls(sums), NOTHING),
     same.placement(CASES, of_calls(temporaries), LARGE),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("[Nn]on-hashable|unhashable", "A position for each program"),
     ("[Tt]racer|[Cc]oncret|[Ii]ndex", "A position for each program"),
-    ("varying|replicat|vma|divi(sible|de)", "Problem"),
+    ("varying|replicat|vma|divi(sible|de)|reshape", "Problem"),
+    ("position must|has no attribute", "Problem"),
     ("dot_general|einsum|contract|broadcast|shape", "The API"),
 )

@@ -46,7 +46,7 @@ def decode_sharded(
         any finite numbers at later positions; of ``x``, ``(batch, dim)``
         as ``P("data")``; and of ``position``, the token's, an int or an
         int32 scalar, at least 0 and less than ``length``, which the step
-        can't check. Positions come in any order. All arrays but
+        doesn't check. Positions come in any order. All arrays but
         ``position`` are float32, or all are bfloat16.
 
         It returns the output, ``(batch, dim)`` as ``P("data")``, and the
