@@ -1,6 +1,9 @@
 """What a right ``resume_run`` must show."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import jax
@@ -9,6 +12,7 @@ from shardbook.grading import measures, same
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import Case, Seen, observe
 from shardbook.grading.measures.placement import shards_by_path
+from shardbook.grading.measures.programs import is_spread
 from shardbook.grading.measures.results import types_by_path
 
 COUNT = jax.device_count()
@@ -31,11 +35,18 @@ GIVEN = {
     runs(
         FIRST, FIRST, HALF, stops="3, 12, 12", every="5", killed_at="11"
     ): ("where the second run is killed between two saves"),
-    runs(FIRST, WIDE, stops="7, 7"): "where no run is killed",
+    # The last run has nothing to train.
+    runs(
+        *(FIRST, FIRST, WIDE),
+        stops="9, 9, 9",
+        every="2",
+        killed_at="8",
+        removing=YES,
+    ): "where the first run is killed as it removes a checkpoint",
     # The unfinished checkpoint is of a step that is not saved again.
     runs(
         FIRST, WIDE, stops="10, 10", every="[3, 4]", killed_at="9", slow=YES
-    ): "where the first run is killed while it saves",
+    ): "where the first run is killed just after a save, on a slow disk",
     runs(
         FIRST,
         WIDE,
@@ -50,8 +61,11 @@ CASES = [Case(call, given) for call, given in GIVEN.items()]
 TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
 OTHERS = [
-    runs(FIRST, HALF, stops="1, 2", bias=bias) for bias in ("None", "'c'")
+    runs(FIRST, HALF, stops="1, 2", bias=bias, refused=YES)
+    for bias in ("None", "'c'")
 ]
+# Programs of the second run alone are on several devices.
+ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")
 
 
 def types(seen: Seen) -> list[str]:
@@ -59,9 +73,23 @@ def types(seen: Seen) -> list[str]:
     return [types_by_path(each["state"]) for each in seen.result]
 
 
-def makes(seen: Seen) -> list[str]:
+def of_runs(seen: Seen, words: Callable[[Any], str]) -> dict[str, str]:
+    """Say something of each run that was not killed."""
+    return {f"run {each['run']}:": words(each) for each in seen.result}
+
+
+def makes(seen: Seen) -> dict[str, str]:
     """Say how often each run made a state."""
-    return [f"make: {each['make']} calls" for each in seen.result]
+    return of_runs(seen, lambda each: f"make: {each['make']} calls")
+
+
+def unused(seen: Seen) -> dict[str, str]:
+    """Count the batches that each run asked for beyond its steps."""
+
+    def words(each: Any) -> str:
+        return f"{len(each['batches']) - each['steps']} batches untrained"
+
+    return of_runs(seen, words)
 
 
 def batches(seen: Seen) -> list[list[int]]:
@@ -70,12 +98,13 @@ def batches(seen: Seen) -> list[list[int]]:
 
 
 def begins(seen: Seen) -> str:
-    """Say whether the last run begins where the killed one has begun."""
-    *before, last = seen.result
-    start = sum(len(each["batches"]) for each in before)
-    again = last["batches"][:1] == [start]
+    """Say whether the run after the killed one begins where that began."""
+    runs = enumerate(seen.result)
+    killed = next((i for i, each in runs if each["run"] != i + 1), 0)
+    start = sum(len(each["batches"]) for each in seen.result[:killed])
+    again = seen.result[killed]["batches"][:1] == [start]
     where = "where the killed one began" if again else "later"
-    return f"the last run begins {where}"
+    return f"the next run begins {where}"
 
 
 def length(seen: Seen) -> list[int]:
@@ -131,28 +160,79 @@ def returned_layouts(seen: Seen) -> dict[str, str]:
     return shards_by_path(seen.result[-1]["state"])
 
 
-def kept(seen: Seen) -> list[str]:
-    """Count the checkpoints that a run has left, by their names."""
-    complete = re.compile(r"(?!.*tmp).*\d")
-    counts = [
-        sum(map(bool, map(complete.match, each["folder"])))
-        for each in seen.result
-    ]
-    return [f"{'1 or 2' if 0 < n <= 2 else n} complete" for n in counts]
+def complete(run: Any) -> list[str]:
+    """Give the checkpoints that a run has left, by their names."""
+    return [n for n in run["folder"] if re.match(r"(?!.*tmp).*\d", n)]
 
 
-def unfinished(seen: Seen) -> list[str]:
+def kept(seen: Seen) -> dict[str, str]:
+    """Count the checkpoints that each run has left."""
+
+    def words(each: Any) -> str:
+        count = len(complete(each))
+        return f"{'1 or 2' if count in (1, 2) else count} complete"
+
+    return of_runs(seen, words)
+
+
+def outdated(seen: Seen) -> str:
+    """Name what the last run of SAVING has left in place of newer ones.
+
+    A name may have any number: those of steps or of last batches count.
+    """
+    names = complete(seen.result[-1])
+    found = {int(re.findall(r"\d+", name)[-1]): name for name in names}
+    off = 10 - max(found, default=0)
+    older = [found[n] for n in found if off in (0, 1) and n + off < 8]
+    return f"older than the two newest: {', '.join(older) or 'none'}"
+
+
+def unfinished(seen: Seen) -> dict[str, str]:
     """Name what is not complete as a run returns."""
-    return [
-        ", ".join(name for name in each["folder"] if "tmp" in name)
-        or "nothing unfinished"
-        for each in seen.result
-    ]
+
+    def words(each: Any) -> str:
+        names = ", ".join(name for name in each["folder"] if "tmp" in name)
+        return f"{names or 'nothing'} unfinished"
+
+    return of_runs(seen, words)
 
 
 def refused(seen: Seen) -> str:
     """Say whether an error was raised."""
-    return "an error" if seen.noted else "no error"
+    return "an error" if "error" in seen.result[-1] else "no error"
+
+
+def lost(seen: Seen) -> str:
+    """Name the checkpoints that are gone after the error."""
+    first, last = map(complete, seen.result)
+    gone = sorted({*first} - {*last})
+    return f"gone: {', '.join(gone) or 'nothing'}"
+
+
+@contextmanager
+def movements() -> Iterator[Any]:
+    """Note copies between devices, and the programs that are run."""
+    with (
+        measures.runs_noted() as ran,
+        measures.guarded_copies() as copied,
+    ):
+        yield copied, ran
+
+
+def moves(seen: Seen) -> str:
+    """Tell whether what was restored has moved before the first step."""
+    copied, ran = seen.noted
+    if copied:
+        return "a copy from one device to another"
+    before = takewhile(
+        lambda each: not each.text.startswith("HloModule jit_step"),
+        filter(is_spread, ran),
+    )
+    leaves = jax.tree.leaves(seen.result[-1]["state"])
+    size = sum(a.addressable_shards[0].data.nbytes for a in leaves)
+    if any(p.sent() or p.memory.arguments > size for p in before):
+        return "a program that lays out arrays anew, before the first step"
+    return "no copy"
 
 
 def repeated(seen: Seen) -> str:
@@ -166,7 +246,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
     names = {
         "steps repeated after a kill between saves": (TOLD, 11),
-        "steps repeated after a kill while saving": (SAVING, 9),
+        "steps repeated after a kill just after a save": (SAVING, 9),
     }
     return {
         name: str(at - batches(observe(attempt, case))[-1][0])
@@ -176,8 +256,8 @@ def quantities(attempt: Attempt) -> dict[str, str]:
 
 NO_STATE = "a run does not return the state"
 COPIED = (
-    "arrays are copied from one device to another: restore each straight "
-    "into its sharding in abstract"
+    "arrays are restored into other shardings, and laid out anew: restore "
+    "each straight into its sharding in abstract"
 )
 MADE = (
     "a run that finds a checkpoint takes all of its state from there, and "
@@ -188,19 +268,23 @@ NONE = (
     "each `every` steps"
 )
 LOST = (
-    "a run that is killed while it saves has no complete checkpoint: keep "
-    "the older ones until the new one is complete"
+    "after a kill, there is no complete checkpoint any more: keep the "
+    "older ones until the new one is complete"
 )
 SHIFTED = (
     "the number of a checkpoint is off by one: a state has seen a batch "
     "twice, or not at all"
 )
+UNUSED = (
+    "a run does not call batch once for each step that it trains, and for "
+    "no other"
+)
 ASKED = (
-    "a run does not ask for each batch once, from the one after its newest "
-    "checkpoint: there is one after each `every` steps"
+    "a run does not ask for the batches from the one after its newest "
+    "checkpoint on, which there must be after each `every` steps"
 )
 ENDED = (
-    "a run does not continue where the one before it has returned, which "
+    "with nothing left to train, a run must train nothing: the one before "
     "leaves a checkpoint of its last step"
 )
 UNFINISHED = (
@@ -213,15 +297,14 @@ STATE = (
 )
 RESTORED = "the state is not restored into the shardings of abstract"
 FOLDER = (
-    "as a run returns, the folder must have its two newest checkpoints, or "
-    "the only one"
+    "as a run returns, the folder must have the newest checkpoint, and at "
+    "most the two newest"
 )
 WAITED = "as a run returns, its last checkpoint must be complete"
 CLEANED = "a run must remove what an earlier run has left unfinished"
-CHANGED = (
-    "a checkpoint of another model must raise an error, not begin the run "
-    "again"
-)
+CHANGED = "a checkpoint of another model must raise an error"
+AGAIN = f"{CHANGED}, not begin the run again"
+GONE = f"{CHANGED}, and stay in the folder"
 HELD_UP = (
     "training waits until each checkpoint is complete: CheckpointManager "
     "saves in the background"
@@ -236,37 +319,39 @@ CHECKS = (
     same.contract([TOLD, SAVING, RETURNED], types, NO_STATE),
     same.contract(TOLD, begins, NONE),
     same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),
+    same.contract(TOLD, unused, UNUSED),
     same.contract(TOLD, batches, ASKED, agree=no_more),
-    same.contract(SAVING, begins, LOST),
+    same.contract([SAVING, RETURNED], begins, LOST),
     same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
     same.contract(TOLD, makes, MADE),
     same.contract(SAVING, unfinished, CLEANED),
-    same.contract(RETURNED, batches, ENDED),
+    same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
     same.contract(RETURNED, makes, MADE),
     same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
+    same.contract(SAVING, outdated, FOLDER, read="The API"),
     same.values(CASES, states, STATE, read="A part of the state"),
     same.placement(CASES, first_layouts, RESTORED, read="The API"),
     same.placement(CASES, returned_layouts, RESTORED, read="The API"),
     same.placement(
-        TOLD,
-        measures.copies,
+        ONTO_MESH,
+        moves,
         COPIED,
         read="A target without this run's shardings",
-        under=measures.guarded_copies,
+        under=movements,
     ),
-    same.contract(
-        OTHERS,
-        refused,
-        CHANGED,
-        read="An error that is caught",
-        under=measures.errors,
-    ),
+    same.contract(OTHERS, makes, AGAIN, read="An error that is caught"),
+    same.contract(OTHERS, refused, CHANGED),
+    same.contract(OTHERS, lost, GONE),
     same.remark(SAVING, repeated, HELD_UP, read="The API"),
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("orbax-checkpoint-tmp|invalid literal|Composite", "The API"),
-    ("has no attribute|Topology", "A target without this run's shardings"),
-    ("No such file|not found|does not exist", "The API"),
+    (
+        "has no attribute|Topology|incompatible devices",
+        "A target without this run's shardings",
+    ),
+    ("No such file|not found|does not exist|No steps found", "The API"),
+    ("StepAlreadyExistsError", "The API"),
     ("deleted|donated", "Problem"),
 )

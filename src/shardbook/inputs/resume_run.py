@@ -105,8 +105,10 @@ def runs_of(
     every: int | Sequence[int] = 3,
     killed_at: int | None = None,
     writing: bool = False,
+    removing: bool = False,
     slow: bool = False,
     bias: str | None = "b",
+    refused: bool = False,
 ) -> list[dict[str, Any]]:
     """Start the same run on one mesh after the other.
 
@@ -123,25 +125,33 @@ def runs_of(
         killed_at: Kill the first run that asks for this batch, as it asks.
         writing: Kill it before, if it makes a folder among its checkpoints
             in the step before that batch.
+        removing: Kill it before, as it removes the first of its checkpoints
+            after the step ``every``, which must be a number then.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
             written, or 1 s before a kill. Otherwise the kill waits until
             each is complete.
         bias: The name of the bias in all runs but the first, or None.
+        refused: Whether to note an error that the last run raises.
 
     Returns:
-        For each run that was not killed, its ``"state"``; the
-        ``"batches"`` that it asked for; how often it called ``"make"``;
-        the state that its first step was given, as abstract arrays, as
-        ``"first"``; and the names in its ``"folder"`` as it returned.
+        For each run that was not killed, its number as ``"run"``, from 1;
+        its ``"state"``, or its ``"error"``; the ``"batches"`` that it asked
+        for; how many ``"steps"`` it trained; how often it called
+        ``"make"``; the state that its first step was given, as abstract
+        arrays, as ``"first"``; and the names in its ``"folder"`` as it
+        returned.
     """
     path = os.path.join(temporary_folder(), "run")
     steps = [every] * len(stops) if isinstance(every, int) else every
     found: list[dict[str, Any]] = []
     # Orbax warns of each folder that a kill leaves behind.
     with _no_warnings():
-        for mesh, *last in zip(meshes, stops, steps, strict=True):
+        each = zip(meshes, stops, steps, strict=True)
+        for number, (mesh, *last) in enumerate(each, 1):
             noted: dict[str, Any] = {
+                "run": number,
                 "batches": [],
+                "steps": 0,
                 "make": 0,
                 "first": None,
             }
@@ -152,13 +162,20 @@ def runs_of(
             if killed_at is not None:
                 if writing:
                     folders = _killing_in(path, killed_at - 1, noted)
+                elif removing:
+                    folders = _killing_in(path, last[1], noted, "rmdir")
                 batch = _killing(
                     batch, killed_at, path, noted, wait=not slow
                 )
             with suppress(Killed), folders, renames:
-                noted["state"] = run(
-                    path, model[0], make, step, batch, *last
-                )
+                try:
+                    noted["state"] = run(
+                        path, model[0], make, step, batch, *last
+                    )
+                except Exception as error:
+                    if not refused or number < len(stops):
+                        raise
+                    noted["error"] = type(error).__name__
             if "left" in noted:
                 path, killed_at = noted["left"], None
                 continue
@@ -179,6 +196,7 @@ def _watched(
     def watched_step(state: Any, data: Any) -> Any:
         if noted["first"] is None:
             noted["first"] = jax.tree.map(_abstract, state)
+        noted["steps"] += 1
         return step(state, data)
 
     def watched_batch(number: int) -> Any:
@@ -213,18 +231,24 @@ def _killing(
 
 
 def _killing_in(
-    path: str, after: int, noted: dict[str, Any]
+    path: str, after: int, noted: dict[str, Any], call: str = "mkdir"
 ) -> AbstractContextManager[Any]:
-    """End the run where it makes a folder, once it has a batch."""
-    mkdir = os.mkdir
+    """End the run where it makes a folder, once it has a batch.
+
+    With ``"rmdir"``, where it removes one that isn't temporary.
+    """
+    original = getattr(os, call)
 
     def kill(name: Any, *args: Any, **more: Any) -> None:
-        mkdir(name, *args, **more)
-        inside = os.fsdecode(name).startswith(path + os.sep)
-        if inside and after in noted["batches"] and "left" not in noted:
+        original(name, *args, **more)
+        within, _, inside = os.fsdecode(name).partition(path + os.sep)
+        kept = call == "rmdir" and ("tmp" in inside or os.sep in inside)
+        if within or not inside or kept:
+            return
+        if after in noted["batches"] and "left" not in noted:
             noted["left"] = _as_it_is(path, wait=False)
 
-    return patch.object(os, "mkdir", kill)
+    return patch.object(os, call, kill)
 
 
 def _as_it_is(path: str, *, wait: bool) -> str:
