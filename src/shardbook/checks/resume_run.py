@@ -38,9 +38,9 @@ GIVEN = {
     # The last run has nothing to train.
     runs(
         *(FIRST, FIRST, WIDE),
-        stops="9, 9, 9",
+        stops="7, 7, 7",
         every="2",
-        killed_at="8",
+        killed_at="5",
         removing=YES,
     ): "where the first run is killed as it removes a checkpoint",
     # The unfinished checkpoint is of a step that is not saved again.
