@@ -460,7 +460,10 @@ def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
             ("check", NAME, "other.py"),
             f"There is no attempts/{NAME}.py (other.py is for {OTHER})",
         ),
-        (("check", "broken.py"), "is not Python that defines exactly one"),
+        (
+            ("check", "broken.py"),
+            "does not define the function of exactly one",
+        ),
         (("check", "--seconds", "0", NAME), "--seconds"),
         (("check", "--seconds", "inf", NAME), "--seconds"),
         (("check", "--seconds", "nan", NAME), "--seconds"),

@@ -14,7 +14,7 @@ from shardbook_site import noted
 ROOT = Path(__file__).parents[2]
 GUIDES = [
     path
-    for path in sorted((ROOT / "docs").rglob("*.md"))
+    for path in sorted((ROOT / "docs" / "guides").rglob("*.md"))
     if re.search(r"^noted: ", path.read_text("utf-8"), re.M)
 ]
 

@@ -119,9 +119,8 @@ def _attempts(
         if not name:
             raise typer.BadParameter(
                 f"Can't tell which problem {file} is for: it is not named "
-                "after one, and is not Python that defines exactly one of "
-                f"{', '.join(NAMES)}. "
-                f"Name the problem first: shardbook {command} NAME {file}"
+                "after one, and does not define the function of exactly one "
+                f"in Python. Name it first: shardbook {command} NAME {file}"
             )
         if not os.path.lexists(path):
             other = f" ({file} is for {told})" if file else ""
