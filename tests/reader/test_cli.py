@@ -462,7 +462,7 @@ def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
         ),
         (
             ("check", "broken.py"),
-            "does not define the function of exactly one",
+            "is not Python with the function of one",
         ),
         (("check", "--seconds", "0", NAME), "--seconds"),
         (("check", "--seconds", "inf", NAME), "--seconds"),

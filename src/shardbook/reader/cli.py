@@ -119,8 +119,8 @@ def _attempts(
         if not name:
             raise typer.BadParameter(
                 f"Can't tell which problem {file} is for: it is not named "
-                "after one, and does not define the function of exactly one "
-                f"in Python. Name it first: shardbook {command} NAME {file}"
+                "after one, and is not Python with the function of one. "
+                f"Name it first: shardbook {command} NAME {file}"
             )
         if not os.path.lexists(path):
             other = f" ({file} is for {told})" if file else ""
