@@ -61,8 +61,8 @@ def resume_run(
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
             structure or other shapes than ``abstract``; another dtype is
-            cast, and a random key stays as it was saved. The folder keeps
-            its checkpoints.
+            cast, and a random key keeps its saved shape and generator. The
+            folder keeps its checkpoints.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
