@@ -21,6 +21,7 @@ from shardbook.grading.cases import (
 )
 from shardbook.problems.sequence_parallel_block import rms_norm
 from shardbook.tools.program.program import program
+from shardbook.tools.program.report import Program
 
 SENT = "bytes that a device sends"
 # Bytes that a device may send for each feature of scale: its gradient in
@@ -88,6 +89,12 @@ def compiled_step(attempt: Attempt, case: Case) -> Any:
 
 
 @once
+def report(attempt: Attempt, case: Case) -> Program:
+    """Read the program of the gradients."""
+    return program(compiled_step(attempt, case))
+
+
+@once
 def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
     """Give y and the gradients, of the tokens and with some as padding."""
     params, x, _ = given(attempt, case)
@@ -135,7 +142,7 @@ def sent_forward(seen: Seen) -> Limited:
 def sent_over_model(seen: Seen) -> Limited:
     """Count what a gradient sends, but over "data" alone."""
     size = sizes(seen.attempt, seen.case)
-    step = program(compiled_step(seen.attempt, seen.case))
+    step = report(seen.attempt, seen.case)
     limit = 5 * size.gather + A_FEATURE * size.features
     return Limited(
         step.sent() - step.sent("data"),
@@ -147,7 +154,7 @@ def sent_over_model(seen: Seen) -> Limited:
 def sent_over_data(seen: Seen) -> Limited:
     """Count what a gradient sends over "data"."""
     size = sizes(seen.attempt, seen.case)
-    step = program(compiled_step(seen.attempt, seen.case))
+    step = report(seen.attempt, seen.case)
     # In a ring, an all-reduce sends so many times its bytes.
     kernels = 2 * size.kernels * (size.data - 1) // size.data
     limit = kernels + A_FEATURE * size.features
@@ -157,7 +164,7 @@ def sent_over_data(seen: Seen) -> Limited:
 def temporaries(seen: Seen) -> Limited:
     """Count the bytes of the intermediates of a gradient."""
     size = sizes(seen.attempt, seen.case)
-    step = program(compiled_step(seen.attempt, seen.case))
+    step = report(seen.attempt, seen.case)
     own = size.whole // size.model
     limit = 4 * size.whole + 5 * own + 4 * size.hidden
     return Limited(
