@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.agreement import HELD, SENT, AtMost, Near
 from shardbook.grading.cases import Seen, compiled, on_meshes
 from shardbook.problems.accumulate_gradients import accumulate_gradients
 
@@ -89,8 +89,8 @@ UNROLLED = (
     "all-reduces outside of a loop carry more than one set of gradients, "
     "for example because jit unrolls a loop of Python"
 )
-SENT = "a device sends more than one all-reduce of the gradients and loss"
-WIDE = f'{SENT} over "data": over "model", all devices have the same rows'
+MORE = "a device sends more than one all-reduce of the gradients and loss"
+WIDE = f'{MORE} over "data": over "model", all devices have the same rows'
 MEMORY = (
     "the intermediates or the gradients of more than one microbatch are in "
     "memory at a time"
@@ -99,7 +99,7 @@ STALE = "a later call returns something else than its arguments give"
 SUMS = "gradients of bfloat16 parameters are not added up in float32"
 EIGHT = "On eight devices"
 # Instead of an all-reduce, two collectives may need padding.
-BYTES = AtMost(1.05, "bytes that a device sends")
+BYTES = AtMost(1.05, SENT)
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[TIMES]),
@@ -112,7 +112,7 @@ CHECKS = (
         agree=BYTES,
     ),
     same.communication(
-        ALONG, measures.bytes_sent, SENT, read=EIGHT, agree=BYTES
+        ALONG, measures.bytes_sent, MORE, read=EIGHT, agree=BYTES
     ),
     same.communication(
         INSIDE, measures.bytes_sent, WIDE, read=EIGHT, agree=BYTES
@@ -122,7 +122,7 @@ CHECKS = (
         measures.program_bytes,
         MEMORY,
         read=EIGHT,
-        agree=AtMost(1.5, "bytes of memory on a device"),
+        agree=AtMost(1.5, HELD),
     ),
     same.values(REPEATED, measures.step_results, STALE),
     same.types(BFLOAT16),

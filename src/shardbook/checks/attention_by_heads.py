@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.agreement import SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -166,7 +166,7 @@ CHECKS = (
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
-        agree=AtMost(1, "bytes that a device sends", more=SCALARS),
+        agree=AtMost(1, SENT, more=SCALARS),
     ),
     same.communication(
         CASES,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.agreement import SENT, Limited, Near
 from shardbook.grading.cases import Case, Seen, on_meshes
 
 # What a device may send, in bytes: a few float32 scalars.
@@ -19,7 +19,7 @@ ROUNDED = Near([2**-6], of_each=True)
 def few_bytes(seen: Seen) -> Limited:
     """Count the bytes that a device sends."""
     sent = measures.bytes_sent(seen)
-    return Limited(sent, MOST, "bytes that a device sends")
+    return Limited(sent, MOST, SENT)
 
 
 def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from shardbook.grading import same
-from shardbook.grading.agreement import AtMost, Limited
+from shardbook.grading.agreement import SENT, AtMost, Limited
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
@@ -32,7 +32,6 @@ OTHER_CACHE = f"position {POSITIONS[0]} of another cache"
 TURNS = [*(f"position {each}" for each in POSITIONS), OTHER_CACHE]
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
-SENT = "bytes that a device sends"
 # How many times its shard of the cache a device's temporaries may be.
 CACHES = 3
 

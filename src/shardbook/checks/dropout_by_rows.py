@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from shardbook.grading import same
-from shardbook.grading.agreement import Near
+from shardbook.grading.agreement import HELD, Near
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import (
     Case,
@@ -200,7 +200,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     return {
         "collectives": counted([made.program]),
         "xor on a device": f"{hashed(made):,}",
-        "bytes of memory on a device": f"{made.program.memory.total:,}",
+        HELD: f"{made.program.memory.total:,}",
     }
 
 

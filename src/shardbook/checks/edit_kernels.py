@@ -9,7 +9,7 @@ from flax import nnx
 
 from shardbook import inputs
 from shardbook.grading import measures, same, spies
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import HELD, AtMost
 from shardbook.grading.attempt import Crashed
 from shardbook.grading.cases import (
     Case,
@@ -154,7 +154,7 @@ BEFORE = same.Rival(
     read="The API",
 )
 SHOWN = "On eight devices"
-BYTES = AtMost(3, "bytes of memory on a device")
+BYTES = AtMost(3, HELD)
 CHECKS = (
     same.contract(CASES, measures.kind, NOTHING),
     same.contract(CASES, dtypes, DTYPE),

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.agreement import SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -113,7 +113,7 @@ MIXED = "An unreduced sum that meets something else"
 LEFT = "A result that is left unreduced"
 EACH = "A sum for each branch"
 BACK = "A gradient that is added up for each branch"
-BYTES = AtMost(1, "bytes that a device sends")
+BYTES = AtMost(1, SENT)
 CHECKS = (
     same.types(CASES),
     same.contract(CASES, type_of, TYPE, read=LEFT),

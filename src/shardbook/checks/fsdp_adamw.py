@@ -10,7 +10,7 @@ import numpy as np
 
 from shardbook import inputs
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import HELD, AtMost
 from shardbook.grading.attempt import Attempt, arguments, solution
 from shardbook.grading.cases import (
     Case,
@@ -241,7 +241,7 @@ CHECKS = (
         measures.program_bytes,
         WHOLE,
         read="The API",
-        agree=AtMost(1.1, "bytes of memory on a device", more=1024),
+        agree=AtMost(1.1, HELD, more=1024),
     ),
     same.contract(
         ALL, of_steps(lambda made: [*map(type_of, made.losses)]), LOSS
@@ -275,7 +275,7 @@ CHECKS = (
         of_steps(memory),
         ROOM,
         read=EDGES,
-        agree=AtMost(1.1, "bytes of memory on a device"),
+        agree=AtMost(1.1, HELD),
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

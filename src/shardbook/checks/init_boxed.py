@@ -6,7 +6,7 @@ import jax
 from flax import linen as nn
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import HELD, AtMost
 from shardbook.grading.cases import Case, Seen, by_path, on_meshes
 from shardbook.grading.differences import type_of
 from shardbook.tools.arrays.paths import dotted
@@ -164,7 +164,7 @@ CHECKS = (
         "a program needs more memory on a device than it takes to make "
         "the shards",
         read="On eight devices",
-        agree=AtMost(1.05, "bytes of memory on a device"),
+        agree=AtMost(1.05, HELD),
     ),
     *(
         same.refusal(

@@ -1,7 +1,7 @@
 """What a right ``init_sharded`` must show."""
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import HELD, AtMost
 from shardbook.grading.cases import Case, on_meshes
 
 
@@ -48,7 +48,7 @@ CHECKS = (
         "a program needs more memory on a device than it takes to make "
         "the shards",
         read="On eight devices",
-        agree=AtMost(1.05, "bytes of memory on a device"),
+        agree=AtMost(1.05, HELD),
     ),
     same.communication(
         LARGE,

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.agreement import SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt, arguments
 from shardbook.grading.cases import Case, Seen, given, on_meshes, once
 from shardbook.problems.mixed_precision_step import mixed_precision_step
@@ -219,7 +219,7 @@ CHECKS = (
         measures.bytes_sent,
         MORE,
         read=EIGHT,
-        agree=AtMost(1.05, "bytes that a device sends", more=64),
+        agree=AtMost(1.05, SENT, more=64),
     ),
     same.values(REPEATED, measures.step_results, LATER, agree=Near([0.02])),
     same.placement(REPEATED, measures.step_kept("0"), KEPT),

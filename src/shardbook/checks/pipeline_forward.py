@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Limited, Near
+from shardbook.grading.agreement import SENT, AtMost, Limited, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -33,7 +33,6 @@ GIVEN = (
 )
 # Bytes that a device may send beside what the page counts.
 SCALARS = 64
-SENT = "bytes that a device sends"
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost
+from shardbook.grading.agreement import HELD, AtMost
 from shardbook.grading.attempt import Attempt, Wrong, solution
 from shardbook.grading.cases import (
     Case,
@@ -152,7 +152,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
     return {
         "collectives": counted(made.programs[0]),
         "bytes sent": f"{made.sent:,}",
-        "bytes of memory on a device": f"{made.memory:,}",
+        HELD: f"{made.memory:,}",
     }
 
 
@@ -209,7 +209,7 @@ CHECKS = (
         lambda seen: of(seen).memory,
         MEMORY,
         read="Where to look",
-        agree=budget(ROOM, "bytes of memory on a device"),
+        agree=budget(ROOM, HELD),
     ),
     same.communication(
         CASES, copies, COPIES, read="Programs that come back"

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.agreement import HELD, SENT, Limited, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -95,10 +95,6 @@ def sizes(attempt: Attempt, case: Case) -> tuple[int, int, int]:
     numbers = q.size // mesh.size
     scores = numbers // q.shape[-1] * q.shape[1] // n
     return 4 * numbers, 4 * scores, n
-
-
-SENT = "bytes that a device sends"
-HELD = "bytes of memory on a device"
 
 
 def sent_by(programs: Sequence[Program]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import AtMost, Near
+from shardbook.grading.agreement import SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -270,7 +270,7 @@ CHECKS = (
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
-        agree=AtMost(ROOM, "bytes that a device sends", more=SCALARS),
+        agree=AtMost(ROOM, SENT, more=SCALARS),
     ),
     same.communication(SLOPED, of_slopes(sent_over_model), BACKWARD),
     same.communication(SLOPED, of_slopes(sent_over_data), OVER_DATA),

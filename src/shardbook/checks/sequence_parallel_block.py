@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.agreement import HELD, SENT, Limited, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -23,7 +23,6 @@ from shardbook.problems.sequence_parallel_block import rms_norm
 from shardbook.tools.program.program import program
 from shardbook.tools.program.report import Program
 
-SENT = "bytes that a device sends"
 # Bytes that a device may send for each feature of scale: its gradient in
 # float32 is added up over both axes, which in a ring sends twice as much.
 A_FEATURE = 16
@@ -167,9 +166,7 @@ def temporaries(seen: Seen) -> Limited:
     step = report(seen.attempt, seen.case)
     own = size.whole // size.model
     limit = 4 * size.whole + 5 * own + 4 * size.hidden
-    return Limited(
-        step.memory.temporaries, limit, "bytes of memory on a device"
-    )
+    return Limited(step.memory.temporaries, limit, HELD)
 
 
 def plain(params: Any, x: Any) -> Any:

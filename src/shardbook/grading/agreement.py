@@ -7,6 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
+# The words of what is counted most.
+SENT, HELD = "bytes that a device sends", "bytes of memory on a device"
+
 
 @dataclass(frozen=True)
 class AtMost:
@@ -32,10 +35,10 @@ class AtMost:
     def words(self, got: float, expected: float) -> tuple[str, str]:
         """Write what was counted, and the limit."""
         limit = int(self.times * expected + self.more)
-        found = f"{got:,} {self.unit}"
+        found, most = Limited(got, limit, self.unit).words()
         if self.budget:
             found += f", {int(got) - limit:,} over the budget"
-        return found, f"at most {limit:,} {self.unit}"
+        return found, most
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Limited:
         unit: What is counted, as in ``"bytes that a device sends"``.
     """
 
-    count: int
+    count: float
     limit: int
     unit: str
 

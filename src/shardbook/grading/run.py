@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 from shardbook.grading._jax_internals import MissingInternal
+from shardbook.grading.agreement import HELD
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -300,7 +301,7 @@ def _compare(
     )
     return {
         "collectives": (counted(yours), counted(ours)),
-        "bytes of memory on a device": (next(most), next(most)),
+        HELD: (next(most), next(most)),
     }, [(words, "")] if words else []
 
 

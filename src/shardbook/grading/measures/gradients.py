@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from shardbook.grading.agreement import Limited
+from shardbook.grading.agreement import SENT, Limited
 from shardbook.tools.program.report import Program
 
 
@@ -27,10 +27,10 @@ class Slopes:
 def sent_over_model(made: Slopes) -> Limited:
     """Count what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
-    return Limited(count, made.over_model, "bytes that a device sends")
+    return Limited(count, made.over_model, SENT)
 
 
 def sent_over_data(made: Slopes) -> Limited:
     """Count what is sent over "data"."""
     count = made.program.sent("data")
-    return Limited(count, made.over_data, "bytes that a device sends")
+    return Limited(count, made.over_data, SENT)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from shardbook.grading.agreement import Limited
+from shardbook.grading.agreement import SENT, Limited
 from shardbook.grading.cases import (
     Seen,
     compiled,
@@ -78,7 +78,7 @@ def sends_little(seen: Seen) -> Limited:
     The call was made under :func:`runs_noted`.
     """
     count = sum(each.sent() for each in seen.noted)
-    return Limited(count, LITTLE, "bytes that a device sends")
+    return Limited(count, LITTLE, SENT)
 
 
 def on_mesh(seen: Seen) -> str:
