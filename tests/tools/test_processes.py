@@ -2,6 +2,8 @@
 
 import contextlib
 import inspect
+import io
+import itertools
 import os
 import re
 import signal
@@ -21,6 +23,7 @@ import pytest
 
 import shardbook
 from shardbook.tools.processes import group as module
+from shardbook.tools.processes.output import Lines
 
 # Seconds without use of the CPU: a machine has to be really busy to leave a
 # process none for so long.
@@ -253,6 +256,41 @@ def test_what_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     out, err = capfd.readouterr()
     assert out == "[0] no end, \ufffd and no newline\n"
     assert err == f"[0] {'x' * 2**20}\n"
+
+
+# What gloo prints of one connection, in the pieces in which it does.
+MESSAGE = (
+    *("[Gloo] Rank ", "0", " is connected to ", "7", " peer ranks. "),
+    *("Expected number of connected peer ranks is : ", "7", "\n"),
+)
+
+
+@pytest.mark.newest
+def test_what_two_threads_of_gloo_print() -> None:
+    """However their messages mix, only what the user printed is shown."""
+    own = "12\n", "loss 2.5\n"
+    for first in itertools.combinations(
+        range(2 * len(MESSAGE)), len(MESSAGE)
+    ):
+        one, other = iter(MESSAGE), iter(MESSAGE)
+        mixed = "".join(
+            next(one if index in first else other)
+            for index in range(2 * len(MESSAGE))
+        )
+        # What Python prints comes before, between or after whole lines.
+        lines = mixed.splitlines(keepends=True)
+        torn = lines[0], own[1], lines[1]
+        for printed in (own[0], mixed, *own), torn:
+            reading, writing = os.pipe()
+            os.write(writing, "".join(printed).encode())
+            os.close(writing)
+            out = io.StringIO()
+            passed_on = Lines(reading, "", out)
+            passed_on.pump()
+            passed_on.close()
+            assert out.getvalue() == "".join(
+                each for each in printed if each in own
+            )
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

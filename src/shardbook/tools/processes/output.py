@@ -7,11 +7,15 @@ from typing import TextIO
 # How many bytes are read at once.
 CHUNK = 2**16
 # What gloo prints of connections, from several threads at once, so that
-# lines are broken anywhere; and what jax.distributed prints when another
-# process is gone, of which the message at the end says more.
+# the pieces of several messages mix; and what jax.distributed prints when
+# another process is gone, of which the message at the end says more.
+BEGIN = b"[Gloo] Rank "
+PIECES = (
+    rb"\[Gloo\] Rank | is connected to | peer ranks\. "
+    rb"|Expected number of connected peer ranks is : "
+)
 GLOO = re.compile(
-    rb"\[Gloo\].*|(\d+ )?(is )?(connected to )?\d+ peer ranks.*"
-    rb"|Expected number of connected peer ranks.*"
+    rb"(^\d+(?= is connected| peer ranks))?((%b)\d*)+" % PIECES
 )
 LOST = re.compile(
     rb"[IWEF]\d{4} .*(coordination|distributed|client\.h|preemption_sync)"
@@ -36,6 +40,8 @@ class Lines:
         self._out = out
         self._rest = b""
         self._left_out = False
+        # How many messages of gloo have begun, and not ended.
+        self._begun = 0
         os.set_blocking(file, False)
 
     def pump(self) -> bool:
@@ -59,8 +65,13 @@ class Lines:
 
     def _pass_on(self, line: bytes) -> None:
         kept = GLOO.sub(b"", line)
+        self._begun += line.count(BEGIN)
+        # Of a message torn apart, a number or nothing may be left.
+        torn = self._begun and (line.isdigit() or not line)
+        if torn or kept != line:
+            self._begun = max(self._begun - 1, 0)
         # An empty line may separate two that are left out.
-        noise = LOST.match(line) or (kept != line and not kept.strip())
+        noise = LOST.match(line) or torn or (kept != line and not kept)
         if not noise and (line or not self._left_out):
             words = kept.decode("utf-8", "replace")
             print(f"{self._before}{words}", file=self._out, flush=True)
