@@ -33,7 +33,8 @@ class Attempt:
         verdict: ``"right"``, or a status and the check that must catch the
             attempt, as in ``"wrong: values"`` or ``"crashed: contract"``.
         text: The program.
-        says: What the reason or a remark of the verdict must have in it.
+        says: Words that the verdict must have in its reason, in what it got
+            or expected, or in a remark.
     """
 
     problem: str

@@ -112,7 +112,8 @@ def test_an_attempt_gets_its_verdict(
 
     assert verdict.status + check == attempt.verdict, whole
     remarks = [words for words, _ in verdict.remarks]
-    assert attempt.says in "\n".join([verdict.why, *remarks]), whole
+    said = [verdict.why, verdict.got, verdict.expected, *remarks]
+    assert attempt.says in "\n".join(said), whole
     if verdict.status in ("wrong", "crashed"):
         assert verdict.why, whole
         assert verdict.read in headings(attempt.problem), (
