@@ -68,7 +68,7 @@ def decode_sharded(
     rows = NamedSharding(mesh, P("data"))
     heads = NamedSharding(mesh, P("data", None, "model"))
 
-    # A donated buffer is reused only if the new cache is sharded alike.
+    # Left free, XLA might choose another sharding for the new cache.
     @jax.jit(
         donate_argnames="cache",
         out_shardings=(rows, {"k": heads, "v": heads}),

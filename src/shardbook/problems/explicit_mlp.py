@@ -24,10 +24,9 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
     ``2 * (d - 1) / d`` times the bytes of a device's shards.
 
     Call it inside your jitted step: outside ``jax.jit``, JAX runs one
-    operation after the other. The mesh comes from the type of ``x``, so
-    you need not set it with ``jax.set_mesh``, except for a gradient
-    outside of ``jax.jit``, and it may have the devices of several
-    processes.
+    operation after the other. The mesh comes from the type of ``x``,
+    and may have the devices of several processes. Some gradients need it
+    set, too, so set it for the whole step with ``jax.set_mesh``.
 
     Args:
         params: Two or more branches, each with float32 kernels ``"up"``,
