@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardbook.grading import same
 from shardbook.grading.agreement import SENT, AtMost, Limited
@@ -26,10 +27,11 @@ from shardbook.grading.measures.results import types_by_path
 from shardbook.tools.program.report import Program
 
 # Neither in order nor from 0, and up to the last one of the cache, which is
-# so long that a copied kernel adds little to the temporaries.
-LENGTH, POSITIONS = 128, (3, 4, 127, 5, 0)
-OTHER_CACHE = f"position {POSITIONS[0]} of another cache"
-TURNS = [*(f"position {each}" for each in POSITIONS), OTHER_CACHE]
+# so long that a copied kernel adds little to the temporaries, and has not
+# the page's length.
+LENGTH, POSITIONS = 100, (3, 4, 99, 5, 0)
+OTHERS = f"position {POSITIONS[0]}, other params and another cache"
+TURNS = [*(f"position {each}" for each in POSITIONS), OTHERS]
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
 # How many times its shard of the cache a device's temporaries may be.
@@ -43,6 +45,7 @@ class Decoded:
     Attributes:
         size: Bytes of the cache on a device.
         model: The size of "model".
+        data: Where each device is along "data".
         types: The dtypes and shapes that the last call returned.
         outputs: The output of each call.
         caches: Both caches, after all calls.
@@ -55,6 +58,7 @@ class Decoded:
 
     size: int
     model: int
+    data: list[int]
     types: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
     caches: dict[str, Any] = field(default_factory=dict)
@@ -78,24 +82,27 @@ def buffers(array: Any) -> list[int]:
 def decoded(attempt: Attempt, case: Case) -> Decoded:
     """Call the step for some tokens, each with the cache before it.
 
-    The last call takes the first token and another cache.
+    The last call takes the first token, other params and another cache.
     """
     step = observe(attempt, case).result
-    (params, cache, *token), (*more, other) = (
+    (params, cache, *token), (*more, new_params, new_cache) = (
         arguments(f"step({code})")[0][0] for code in (case.step, case.then)
     )
     attempt.name_call(case.code, case.given)
     pairs = [*token, *more, *token]
+    mesh = cache["k"].sharding.mesh
+    along = np.indices(mesh.devices.shape)[mesh.axis_names.index("data")]
     made = Decoded(
         sum(a.addressable_shards[0].data.nbytes for a in cache.values()),
-        cache["k"].sharding.mesh.shape["model"],
+        mesh.shape["model"],
+        along.ravel().tolist(),
     )
     with calls_noted(attempt) as call:
         made.programs = call.programs
         for turn, name in enumerate(TURNS):
             x, given = pairs[2 * turn : 2 * turn + 2]
-            if name == OTHER_CACHE:
-                cache = other
+            if name == OTHERS:
+                params, cache = new_params, new_cache
             old, like = by_path(cache), types_by_path((x, cache))
             before = {path: buffers(each) for path, each in old.items()}
             result = call(step, params, cache, x, given)
@@ -108,7 +115,7 @@ def decoded(attempt: Attempt, case: Case) -> Decoded:
             y, cache = result
             require_alive(cache)
             made.outputs[name] = jax.device_get(y)
-            which = "second" if name == OTHER_CACHE else "first"
+            which = "second" if name == OTHERS else "first"
             made.caches[which] = jax.device_get(cache)
             made.layouts[name] = shards_by_path({"y": y, "cache": cache})
             made.kept |= set(those(old, deleted=False))
@@ -137,12 +144,12 @@ def named(paths: set[str], where: str) -> str:
 def compiled_later(made: Decoded) -> str:
     """Count what the calls after the first compile."""
     count = sum(map(len, made.programs[1:]))
-    return f"{count} programs in {len(made.programs) - 1} later calls"
+    return f"programs in {len(made.programs) - 1} later calls: {count}"
 
 
 def compiled_again(made: Decoded) -> str:
     """Count what the last call compiles, which repeats the first."""
-    return f"{len(made.programs[-1])} programs in a call like the first"
+    return f"programs in a call like the first: {len(made.programs[-1])}"
 
 
 def sent(made: Decoded) -> int:
@@ -156,7 +163,7 @@ def sent_over_data(made: Decoded) -> Limited:
         part.sent * part.times
         for each in made.programs[0]
         for part in each.communication
-        if any(len({i // made.model for i in g}) > 1 for g in part.groups)
+        if any(len({made.data[i] for i in g}) > 1 for g in part.groups)
     )
     return Limited(count, SCALARS, SENT)
 
@@ -174,11 +181,9 @@ def temporaries(made: Decoded) -> Limited:
     return Limited(most, limit, "bytes of temporaries on a device")
 
 
-def on(
-    data: int, model: int, heads: int, kv_heads: int, position: str
-) -> Case:
+def on(mesh: str, heads: int, kv_heads: int, position: str) -> Case:
     """Decode some tokens on a mesh, with positions of a kind."""
-    mesh = f"mesh_of({data}, {model})"
+    params = f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}"
     cache = f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}"
     first, *others = (
         f"laid_out({'10 * ' * (each == POSITIONS[-1])}"
@@ -189,27 +194,26 @@ def on(
     later = ", ".join(map(str, POSITIONS[1:]))
     return Case(
         f"decode_sharded({mesh})",
-        step=f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}), "
-        f"{cache}), {first}",
-        then=", ".join([*others, f"{cache}, {POSITIONS[0]})"]),
+        step=f"{params}), {cache}), {first}",
+        then=", ".join(
+            [*others, f"{params}, seed=7)", f"{cache}, {POSITIONS[0]})"]
+        ),
         given="where the next calls take the cache of the one before, "
         "another x, which is ten times as large in the last, and "
         f"{later} as {position.format('position')}, and one more call has "
-        "the first x and position, and another cache, with 1e30 at all "
-        "later positions",
+        "the first x and position, other params, and another cache, with "
+        "1e30 at all later positions",
     )
 
 
 COUNT = jax.device_count()
 INT, ARRAY = "{}", "int32({})"
+HALF = max(1, COUNT // 2)
+SIZES = f"{COUNT // HALF}, {HALF}"
 CASES = [
-    *(
-        [on(2, COUNT // 2, 2 * COUNT, COUNT // 2, INT)]
-        if COUNT >= 4
-        else []
-    ),
-    on(COUNT, 1, 12, 3, ARRAY),
-    on(1, COUNT, COUNT, COUNT, INT),
+    on(f"mesh_of({SIZES})", 4 * HALF, HALF, INT),
+    on(f"mesh_of({COUNT}, 1)", 12, 3, ARRAY),
+    on(f"mesh_of({SIZES}, names=('model', 'data'))", COUNT, COUNT, INT),
 ]
 EXAMPLE = CASES[0].code
 NO_STEP = "this is not a function"
@@ -219,7 +223,8 @@ OTHER = (
 LOST = "the step deletes params or x: donate the cache alone"
 WRITE = (
     "after all calls, a cache is not what the step was given at first, "
-    "with the key and value of each token at its position"
+    "with the key and value of each token, by the params of its call, at "
+    "its position"
 )
 WRONG = "an output is not attention to the positions from 0 to the token's"
 LAYOUT = (
@@ -234,7 +239,8 @@ REMADE = (
 )
 AGAIN = (
     "the step is compiled again for a later position: positions must not "
-    "be static, and shapes must not depend on them"
+    "be static, shapes must not depend on them, and the new cache must be "
+    "of the same kind as the old, a dict like it"
 )
 DATA = (
     'over "data", devices exchange bytes, but a token needs none: each '

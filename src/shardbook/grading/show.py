@@ -4,6 +4,7 @@ import html
 import re
 import textwrap
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -160,12 +161,15 @@ def _rows(got: str, expected: str, width: int) -> Text:
     """Write lines once where they agree, and both where they don't."""
     text = Text(no_wrap=True, overflow="ignore")
     text.append("  got -, expected +:", "bold")
-    for pair in zip_longest(got.splitlines(), expected.splitlines()):
-        signs = [" "] if pair[0] == pair[1] else ["-", "+"]
-        for sign, line in zip(signs, pair, strict=False):
-            if line is not None:
-                line = _wrapped(line, width, f"  {sign} ", " " * 6)
-                text.append(f"\n{line}", COLORS[sign])
+    one, other = got.splitlines(), expected.splitlines()
+    blocks = SequenceMatcher(None, one, other, False).get_opcodes()
+    for kind, a, b, c, d in blocks:
+        signs = " " if kind == "equal" else "-+"
+        for pair in zip_longest(one[a:b], other[c:d]):
+            for sign, line in zip(signs, pair, strict=False):
+                if line is not None:
+                    line = _wrapped(line, width, f"  {sign} ", " " * 6)
+                    text.append(f"\n{line}", COLORS[sign])
     return text
 
 

@@ -7,7 +7,12 @@ from shardbook.inputs.shared import laid_out, normal
 
 
 def attention_params(
-    dim: int, heads: int, kv_heads: int, head_dim: int, mesh: Mesh
+    dim: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    mesh: Mesh,
+    seed: int = 1,
 ) -> dict[str, jax.Array]:
     """Return the kernels of grouped-query attention, placed on a mesh.
 
@@ -17,6 +22,7 @@ def attention_params(
         kv_heads: Key-value heads.
         head_dim: Features of a head.
         mesh: Mesh with an axis ``"model"``.
+        seed: The seed of the first kernel; the next have the next ones.
 
     Returns:
         Float32 ``"q"``, ``(dim, heads, head_dim)``, ``"k"`` and ``"v"``,
@@ -29,10 +35,10 @@ def attention_params(
     kv = P(None, "model") if split else P()
     specs = {"q": P(None, "model"), "k": kv, "v": kv, "out": P("model")}
     params = {
-        "q": normal(dim, heads, head_dim, seed=1),
-        "k": normal(dim, kv_heads, head_dim, seed=2),
-        "v": normal(dim, kv_heads, head_dim, seed=3),
-        "out": normal(heads, head_dim, dim, seed=4),
+        "q": normal(dim, heads, head_dim, seed=seed),
+        "k": normal(dim, kv_heads, head_dim, seed=seed + 1),
+        "v": normal(dim, kv_heads, head_dim, seed=seed + 2),
+        "out": normal(heads, head_dim, dim, seed=seed + 3),
     }
     scaled = {name: each / dim**0.5 for name, each in params.items()}
     placed: dict[str, jax.Array] = laid_out(scaled, specs, mesh)

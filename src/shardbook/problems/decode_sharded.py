@@ -33,8 +33,8 @@ def decode_sharded(
 
     Args:
         mesh: Mesh with Auto axes ``"data"``, whose size divides ``batch``,
-            and ``"model"``, whose size divides ``kv_heads``; either size
-            may be 1.
+            and ``"model"``, whose size divides ``kv_heads``, in either
+            order; either size may be 1.
 
     Returns:
         A function of ``params``, kernels ``"q"`` of ``(dim, heads,
