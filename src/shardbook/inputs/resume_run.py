@@ -28,6 +28,8 @@ from shardbook.inputs.folders import temporary_folder
 SLOW = 0.1
 # So many that a busy machine reaches the kill before.
 SLOWER = 0.5
+# How many seconds nothing changes once all is written.
+QUIET = 0.4
 
 
 class Killed(BaseException):
@@ -48,7 +50,7 @@ def training(
     Args:
         mesh: Mesh with axes ``"data"``, whose size divides 16, and
             ``"model"``, whose size divides 8.
-        bias: The name of the layer's bias, or None.
+        bias: The name of the layer's bias, or None; ``"bc"`` for two.
 
     Returns:
         The state as abstract arrays with shardings; a function that makes
@@ -60,14 +62,14 @@ def training(
     def first() -> dict[str, Any]:
         kernel = np.random.default_rng(0).normal(size=(16, 8))
         params = {"w": jnp.asarray(kernel, jnp.float32)}
-        if bias:
-            params[bias] = jnp.zeros(8)
+        params |= {name: jnp.zeros(8) for name in bias or ""}
         key = jax.random.key(7)
         return {"params": params, "opt": adam.init(params), "key": key}
 
     def place(path: Any, leaf: Any) -> Any:
         name = jax.tree_util.keystr(path[-1:], simple=True)
-        specs = {"w": P("data", "model"), bias: P("model")}
+        specs = {"w": P("data", "model")}
+        specs |= dict.fromkeys(bias or "", P("model"))
         spec = NamedSharding(mesh, specs.get(name, P()))
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=spec)
 
@@ -80,7 +82,8 @@ def training(
         x = x * jax.random.bernoulli(used, 0.9, x.shape)
 
         def loss(params: Any) -> jax.Array:
-            y = jnp.tanh(x @ params["w"] + params.get(bias, 0))
+            y = x @ params["w"] + sum(params[name] for name in bias or "")
+            y = jnp.tanh(y)
             return jnp.mean((y - 1) ** 2)
 
         slopes = jax.grad(loss)(state["params"])
@@ -122,15 +125,16 @@ def runs_of(
         stops: The step that each run trains to.
         every: The steps from one checkpoint to the next, in all runs or in
             each.
-        killed_at: Kill the first run that asks for this batch, as it asks.
+        killed_at: Kill the first run that asks for this batch, as it asks,
+            once it has written nothing for 0.4 s.
         writing: Kill it before, if it makes a folder among its checkpoints
             in the step before that batch.
         removing: Kill it before, as it removes the first of its checkpoints
             after the step ``every``, which must be a number then.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
-            written, or 1 s before a kill. Otherwise the kill waits until
-            each is complete.
-        bias: The name of the bias in all runs but the first, or None.
+            written, or 1 s before a kill, for which the kill does not wait.
+        bias: The name of the bias in all runs but the first, or None;
+            ``"bc"`` for two.
         refused: Whether to note an error that the last run raises.
 
     Returns:
@@ -139,7 +143,9 @@ def runs_of(
         for; how many ``"steps"`` it trained; how often it called
         ``"make"``; the state that its first step was given, as abstract
         arrays, as ``"first"``; and the names in its ``"folder"`` as it
-        returned.
+        returned: of these, the ``"folders"``; those that it found and has
+        ``"written anew"``; what it has begun and is ``"unfinished"``; and
+        what it found unfinished, and is ``"left over"``.
     """
     path = os.path.join(temporary_folder(), "run")
     steps = [every] * len(stops) if isinstance(every, int) else every
@@ -155,6 +161,7 @@ def runs_of(
                 "make": 0,
                 "first": None,
             }
+            before = _contents(path)
             model = training(mesh, bias=bias if found else "b")
             make, step, batch = _watched(model[1:], noted)
             folders: AbstractContextManager[Any] = nullcontext()
@@ -165,7 +172,9 @@ def runs_of(
                 elif removing:
                     folders = _killing_in(path, last[1], noted, "rmdir")
                 batch = _killing(
-                    batch, killed_at, path, noted, wait=not slow
+                    *(batch, killed_at, path, noted),
+                    wait=not slow,
+                    writing=writing,
                 )
             with suppress(Killed), folders, renames:
                 try:
@@ -179,8 +188,7 @@ def runs_of(
             if "left" in noted:
                 path, killed_at = noted["left"], None
                 continue
-            noted["folder"] = sorted(os.listdir(path))
-            found.append(noted)
+            found.append(noted | _changes(path, before))
     return found
 
 
@@ -216,15 +224,26 @@ def _abstract(leaf: Any) -> Any:
 
 
 def _killing(
-    batch: Any, at: int, path: str, noted: dict[str, Any], *, wait: bool
+    batch: Any,
+    at: int,
+    path: str,
+    noted: dict[str, Any],
+    *,
+    wait: bool,
+    writing: bool,
 ) -> Any:
     """Give a batch function that ends the run where it asks for one."""
 
     def kill(number: int) -> Any:
         if number < at and "left" not in noted:
             return batch(number)
+        if writing and "left" not in noted:
+            # A thread may be about to make its folder.
+            time.sleep(QUIET)
         if "left" not in noted:
-            noted["left"] = _as_it_is(path, wait=wait)
+            copy = _as_it_is(path, wait=wait)
+            # A thread may have been killed meanwhile.
+            noted.setdefault("left", copy)
         raise Killed
 
     return kill
@@ -257,16 +276,66 @@ def _as_it_is(path: str, *, wait: bool) -> str:
     os.makedirs(path, exist_ok=True)
     # A thread of the run may wait for ever.
     until = time.monotonic() + 5
-    while wait and any("tmp" in name for name in os.listdir(path)):
-        if time.monotonic() > until:
+    before = None
+    while wait and time.monotonic() < until:
+        # What is not complete may be beside the folder.
+        now = _contents(os.path.dirname(path))
+        if now == before and not any("tmp" in n for n in os.listdir(path)):
             break
-        time.sleep(0.01)
+        before = now
+        time.sleep(QUIET)
     while True:
         # What is renamed or removed meanwhile can't be copied.
         with suppress(shutil.Error, FileNotFoundError):
-            shutil.copytree(path, copy, dirs_exist_ok=True)
+            shutil.copytree(path, copy, symlinks=True, dirs_exist_ok=True)
             return copy
         shutil.rmtree(copy, ignore_errors=True)
+
+
+def _contents(folder: str) -> dict[str, dict[str, Any]]:
+    """Give the files below each name in a folder, and which they are."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        files = found.setdefault(name, {})
+        top = os.path.join(folder, name)
+        below = os.walk(top) if _is_folder(top) else [(folder, (), [name])]
+        for where, _, names in below:
+            for path in (os.path.join(where, each) for each in names):
+                with suppress(FileNotFoundError):
+                    at = os.lstat(path)
+                    files[path] = (at.st_ino, at.st_size, at.st_mtime_ns)
+    return found
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _changes(
+    path: str, before: dict[str, dict[str, Any]]
+) -> dict[str, list[str]]:
+    """Name what a run has left in its folder."""
+    now = _contents(path)
+    names = sorted(now)
+    folders = [n for n in names if _is_folder(os.path.join(path, n))]
+    return {
+        "folder": names,
+        "folders": folders,
+        "written anew": [
+            name
+            for name in folders
+            if before.get(name)
+            and not before[name].items() & now[name].items()
+        ],
+        "unfinished": [
+            name for name in names if "tmp" in name and name not in before
+        ],
+        "left over": [
+            name
+            for name in names
+            if name in before and ("tmp" in name or not now[name])
+        ],
+    }
 
 
 def _slow_renames(
