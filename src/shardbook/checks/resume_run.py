@@ -51,7 +51,7 @@ GIVEN = {
         FIRST,
         WIDE,
         stops="2, 2",
-        every="1",
+        every="[1, 2]",
         killed_at="1",
         writing=YES,
         slow=YES,
@@ -62,7 +62,7 @@ TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
 OTHERS = [
     runs(FIRST, HALF, stops="1, 2", bias=bias, refused=YES)
-    for bias in ("None", "'c'")
+    for bias in ("None", "'c'", "'bc'")
 ]
 # Programs of the second run alone are on several devices.
 ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")
@@ -76,6 +76,15 @@ def types(seen: Seen) -> list[str]:
 def of_runs(seen: Seen, words: Callable[[Any], str]) -> dict[str, str]:
     """Say something of each run that was not killed."""
     return {f"run {each['run']}:": words(each) for each in seen.result}
+
+
+def named(kind: str) -> Callable[[Seen], dict[str, str]]:
+    """Name what each run has of a kind in its folder as it returns."""
+
+    def words(each: Any) -> str:
+        return f"{kind}: {', '.join(each[kind]) or 'nothing'}"
+
+    return lambda seen: of_runs(seen, words)
 
 
 def makes(seen: Seen) -> dict[str, str]:
@@ -146,23 +155,19 @@ def states(seen: Seen) -> list[Any]:
     return [each["state"] for each in seen.result]
 
 
-def first_layouts(seen: Seen) -> dict[str, str]:
-    """Describe the shards that the first step of the last run was given.
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe the shards that the last run begins and ends with.
 
     A run that trains nothing returns what it has restored.
     """
     last = seen.result[-1]
-    return shards_by_path(last["first"] or last["state"])
-
-
-def returned_layouts(seen: Seen) -> dict[str, str]:
-    """Describe the shards of the state that the last run returned."""
-    return shards_by_path(seen.result[-1]["state"])
+    begun = last["first"] or last["state"]
+    return shards_by_path({"restored": begun, "returned": last["state"]})
 
 
 def complete(run: Any) -> list[str]:
     """Give the checkpoints that a run has left, by their names."""
-    return [n for n in run["folder"] if re.match(r"(?!.*tmp).*\d", n)]
+    return [n for n in run["folders"] if re.match(r"(?!.*tmp).*\d", n)]
 
 
 def kept(seen: Seen) -> dict[str, str]:
@@ -185,16 +190,6 @@ def outdated(seen: Seen) -> str:
     off = 10 - max(found, default=0)
     older = [found[n] for n in found if off in (0, 1) and n + off < 8]
     return f"older than the two newest: {', '.join(older) or 'none'}"
-
-
-def unfinished(seen: Seen) -> dict[str, str]:
-    """Name what is not complete as a run returns."""
-
-    def words(each: Any) -> str:
-        names = ", ".join(name for name in each["folder"] if "tmp" in name)
-        return f"{names or 'nothing'} unfinished"
-
-    return of_runs(seen, words)
 
 
 def refused(seen: Seen) -> str:
@@ -287,6 +282,10 @@ ENDED = (
     "with nothing left to train, a run must train nothing: the one before "
     "leaves a checkpoint of its last step"
 )
+ANEW = (
+    "a complete checkpoint must stay until a newer one is complete: with "
+    "nothing left to train, a run must save nothing anew"
+)
 UNFINISHED = (
     "after a kill while saving, the next run does not go on from the "
     "newest complete checkpoint"
@@ -297,8 +296,8 @@ STATE = (
 )
 RESTORED = "the state is not restored into the shardings of abstract"
 FOLDER = (
-    "as a run returns, the folder must have the newest checkpoint, and at "
-    "most the two newest"
+    "as a run returns, the newest checkpoint must be directly in the "
+    "folder, and at most the two newest"
 )
 WAITED = "as a run returns, its last checkpoint must be complete"
 CLEANED = "a run must remove what an earlier run has left unfinished"
@@ -306,15 +305,15 @@ CHANGED = "a checkpoint of another model must raise an error"
 AGAIN = f"{CHANGED}, not begin the run again"
 GONE = f"{CHANGED}, and stay in the folder"
 HELD_UP = (
-    "training waits until each checkpoint is complete: CheckpointManager "
-    "saves in the background"
+    "the checkpoint was complete just after its save: if training waits "
+    "for that, let CheckpointManager save in the background"
 )
 BATCH = "A number that is off by one"
 CHECKS = (
     same.contract(EARLY, types, NO_STATE),
     # First: unless a run waits for its files, the next gets in their way.
     same.contract(
-        EARLY, unfinished, WAITED, read="A run that does not wait"
+        EARLY, named("unfinished"), WAITED, read="A run that does not wait"
     ),
     same.contract([TOLD, SAVING, RETURNED], types, NO_STATE),
     same.contract(TOLD, begins, NONE),
@@ -324,14 +323,14 @@ CHECKS = (
     same.contract([SAVING, RETURNED], begins, LOST),
     same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
     same.contract(TOLD, makes, MADE),
-    same.contract(SAVING, unfinished, CLEANED),
+    same.contract([SAVING, EARLY], named("left over"), CLEANED),
     same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
     same.contract(RETURNED, makes, MADE),
     same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
     same.contract(SAVING, outdated, FOLDER, read="The API"),
+    same.contract(RETURNED, named("written anew"), ANEW),
     same.values(CASES, states, STATE, read="A part of the state"),
-    same.placement(CASES, first_layouts, RESTORED, read="The API"),
-    same.placement(CASES, returned_layouts, RESTORED, read="The API"),
+    same.placement(CASES, layouts, RESTORED, read="The API"),
     same.placement(
         ONTO_MESH,
         moves,
