@@ -18,10 +18,10 @@ def resume_run(
     """Train until the state has seen ``stop`` steps, and return it.
 
     Start every run of a job with the same call, the first and those that
-    follow a kill; ``stop`` and ``every`` may change. A checkpoint has the
-    number of steps that its state has seen, so it says which batch comes
-    next: a run that was killed at any moment repeats at most the steps
-    since the newest complete checkpoint.
+    follow a kill; ``stop`` and ``every`` may change. A checkpoint tells how
+    many steps its state has seen, and so which batch comes next: a run
+    that was killed at any moment repeats at most the steps since the
+    newest complete checkpoint.
 
     Training goes on while a checkpoint is written: ``save`` returns once
     it has copied the arrays to the host, which takes at most as many bytes
@@ -34,8 +34,8 @@ def resume_run(
 
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
-            is a folder with a number in its name. The first run finds it
-            empty or missing.
+            is a folder directly in it, with a number in its name. The
+            first run finds it empty or missing.
         abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
             with the sharding that its array gets in this run: parameters,
             optimizer state, counters and random keys. Each is restored
