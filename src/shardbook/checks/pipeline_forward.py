@@ -10,7 +10,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import SENT, AtMost, Limited, Near
+from shardbook.grading.agreement import (
+    SENT,
+    AtLeast,
+    AtMost,
+    Limited,
+    Near,
+)
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -31,6 +37,7 @@ GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(stacked, x) is called, "
     "and loss is (y**2).sum()"
 )
+FLOPS = "FLOPs of matrix products on a device"
 # Bytes that a device may send beside what the page counts.
 SCALARS = 64
 
@@ -242,13 +249,13 @@ CHECKS = (
         CASES,
         measures.flops,
         MORE,
-        agree=AtMost(1.02, "FLOPs of matrix products on a device"),
+        agree=AtMost(1.02, FLOPS),
     ),
     same.placement(
         CASES,
         measures.flops,
         FEWER,
-        agree=lambda got, expected: got >= 0.98 * expected,
+        agree=AtLeast(0.98, FLOPS),
     ),
     same.communication(
         CASES[0], of_made(forward, forward_over_data), FORWARD_OVER_DATA

@@ -1,5 +1,6 @@
 """When what came of an attempt agrees with what came of the solution."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -39,6 +40,19 @@ class AtMost:
         if self.budget:
             found += f", {int(got) - limit:,} over the budget"
         return found, most
+
+
+class AtLeast(AtMost):
+    """Let a number be down to so many times the solution's."""
+
+    def __call__(self, got: float, expected: float) -> bool:
+        """Tell whether a number is within the limit."""
+        return got >= self.times * expected - self.more
+
+    def words(self, got: float, expected: float) -> tuple[str, str]:
+        """Write what was counted, and the limit."""
+        limit = math.ceil(self.times * expected - self.more)
+        return f"{got:,} {self.unit}", f"at least {limit:,} {self.unit}"
 
 
 @dataclass(frozen=True)
