@@ -152,23 +152,25 @@ def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
 
 
 COUNT = jax.device_count()
+HALF = (COUNT + 1) // 2
 MLP = "residual_block", "stacked_params(8, 16, 32)", "normal(192, 16)"
 PAIR = (
     "lambda p, x: x - p[1] * (x @ p[0])",
     "[normal(3, 8, 8), normal(3) / 4]",
-    "normal(96, 8)",
+    f"normal({12 * HALF}, 8)",
 )
-# Numbers stay below 0, and others give NaN.
-UNIT = (
-    "lambda p, x: x - unit_block(p, (-x) ** 0.5)",
-    f"normal({COUNT}, 16, 16) ** 2 / 4",
-    "-1 - normal(24, 16) ** 2",
+# All but rows of x, after fewer than all layers, gives NaN.
+MARKED = (
+    f"lambda p, x: marked_block(p, x, {COUNT})",
+    f"normal({COUNT}, 15, 15) / 16",
+    "marked(normal(24, 16))",
 )
-# Two layers in a stage, one stage, and fewer microbatches than stages.
+# Two layers in a stage, one stage on half of the devices, whose rows can't
+# be divided among all, and fewer microbatches than stages.
 CASES = [
     *([on(f"mesh_of(2, {COUNT // 2})", *MLP, 6)] if COUNT >= 4 else []),
-    on(f"mesh_of({COUNT}, 1)", *PAIR, 4),
-    on(f"mesh_of(1, {COUNT})", *UNIT, 3),
+    on(f"mesh_of({HALF}, 1)", *PAIR, 4),
+    on(f"mesh_of(1, {COUNT})", *MARKED, 3),
 ]
 EXAMPLE = CASES[0].call
 # What has both axes, and the longest pipeline.

@@ -48,7 +48,11 @@ from shardbook.inputs.mixed_precision_step import (
 )
 from shardbook.inputs.one_metric import spread
 from shardbook.inputs.optimizer_like_params import adafactor, from_shapes
-from shardbook.inputs.pipeline_forward import unit_block
+from shardbook.inputs.pipeline_forward import (
+    marked,
+    marked_block,
+    unit_block,
+)
 from shardbook.inputs.place_batch import numpy_batch
 from shardbook.inputs.place_state import OVERLAPPING, placed
 from shardbook.inputs.repair_step import counting
@@ -136,6 +140,8 @@ __all__ = [
     "language_model",
     "large_and_small",
     "linear",
+    "marked",
+    "marked_block",
     "mean_score",
     "mesh_of",
     "mlp",
