@@ -287,7 +287,7 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("ManualSubgroup|partial manual", "The API"),
+    ("ManualSubgroup", "The API"),
     ("IndexError", "Problem"),
     ("varying|replicat|vma|carry", "The API"),
     ("divi(sible|de)|multiple of|reshape", "Problem"),
