@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import book, checks, draw, inputs
 from shardbook.grading import differences, measures, run, same
-from shardbook.grading.agreement import Limited
+from shardbook.grading.agreement import AtMost, Limited, Near
 from shardbook.grading.attempt import (
     Attempt,
     Crashed,
@@ -597,7 +597,7 @@ def test_a_limit_is_written_with_its_unit(
 ) -> None:
     """What is above a limit is shown with the limit and the unit."""
     problem(lambda n: 1000 * n)
-    limit = same.AtMost(1.5, "bytes of memory on a device")
+    limit = AtMost(1.5, "bytes of memory on a device")
     check = same.placement("toy(2)", measures.result, "why", agree=limit)
 
     error = fails(check, lambda n: 3001)
@@ -606,3 +606,29 @@ def test_a_limit_is_written_with_its_unit(
     assert error
     assert error.got == "3,001 bytes of memory on a device"
     assert error.expected == "at most 3,000 bytes of memory on a device"
+
+
+def test_what_is_farthest_over_its_limit_is_shown(
+    problem: Callable[..., None],
+) -> None:
+    """Of rounded arrays, what is within the limit isn't counted."""
+    problem(lambda n: {"a": jnp.ones(20), "b": 100.0 * jnp.arange(n)})
+    check = same.values(
+        "toy(20)", measures.result, "why", agree=Near([0.1])
+    )
+
+    def off(n: int) -> dict[str, jax.Array]:
+        by = (
+            jnp.zeros(20)
+            .at[jnp.array([2, 5, 7])]
+            .set(jnp.array([150.0, 200.0, 250.0]))
+        )
+        return {"a": jnp.ones(20) + 0.05, "b": 100.0 * jnp.arange(n) + by}
+
+    error = fails(check, off)
+
+    assert error
+    assert error.got == (
+        "['b'] float32[20] at [7]: 950 (2 of 20 entries are too far off)"
+    )
+    assert error.expected == "['b'] float32[20] at [7]: 700"

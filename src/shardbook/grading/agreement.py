@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardbook.grading.differences import difference
+
 # The words of what is counted most.
 SENT, HELD = "bytes that a device sends", "bytes of memory on a device"
 
@@ -72,15 +74,21 @@ class Near:
         """Tell whether two trees of arrays agree."""
         pairs = zip(*map(jax.tree.leaves, (got, expected)), strict=True)
         return all(
-            self._agree(np.float32(found), np.float32(wanted), number)
+            (self.over(found, wanted, number) <= 0).all()
             for number, (found, wanted) in enumerate(pairs)
         )
 
-    def _agree(self, found: Any, wanted: Any, number: int) -> bool:
+    def over(self, found: Any, wanted: Any, number: int) -> Any:
+        """Give by how much each number of an array is over its limit."""
+        found, wanted = np.float32(found), np.float32(wanted)
         part = self.parts[min(number, len(self.parts) - 1)]
         size = np.abs(wanted)
         limit = part * (size if self.of_each else size.max())
-        return bool((np.abs(found - wanted) <= limit).all())
+        return np.abs(found - wanted) - limit
+
+    def words(self, got: Any, expected: Any) -> tuple[str, str]:
+        """Write the number that is the farthest over its limit."""
+        return difference(got, expected, self.over)
 
 
 def within(found: str, wanted: str) -> bool:

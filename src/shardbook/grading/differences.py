@@ -1,5 +1,6 @@
 """Tell whether two values agree, and show where they do not."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -71,8 +72,19 @@ def copies_apart(tree: Any) -> str:
     return ""
 
 
-def difference(found: Any, wanted: Any) -> tuple[str, str]:
-    """Write both sides: a few numbers in lines, else what differs first."""
+def difference(
+    found: Any,
+    wanted: Any,
+    over: Callable[[Any, Any, int], Any] | None = None,
+) -> tuple[str, str]:
+    """Write both sides: a few numbers in lines, else what differs first.
+
+    Args:
+        found: What came of the attempt.
+        wanted: What came of the solution.
+        over: Gives by how much each number of an array is over its limit,
+            for both arrays and the place of their leaf.
+    """
     if isinstance(found, str) and isinstance(wanted, str):
         found, wanted = _from_difference(found, wanted)
     got, expected = _entries(found), _entries(wanted)
@@ -83,9 +95,11 @@ def difference(found: Any, wanted: Any) -> tuple[str, str]:
         for leaf in (*expected.values(), *got.values())
     ):
         return _lines(got, expected)
-    for path, leaf in expected.items():
-        if not _is_close(got[path], leaf):
-            left, right = show_both(got[path], leaf)
+    for place, (path, leaf) in enumerate(expected.items()):
+        far = over(got[path], leaf, place) if over else None
+        close = _is_close(got[path], leaf) if far is None else far <= 0
+        if not np.all(close):
+            left, right = show_both(got[path], leaf, far)
             return f"{path} {left}".strip(), f"{path} {right}".strip()
     return show(found), show(wanted)
 
@@ -130,8 +144,11 @@ def _lines(
     return "\n".join(left), "\n".join(right)
 
 
-def show_both(got: Any, expected: Any) -> tuple[str, str]:
-    """Write two values; of two arrays, the first entries that differ."""
+def show_both(got: Any, expected: Any, over: Any = None) -> tuple[str, str]:
+    """Write two values; of two arrays, the first entries that differ.
+
+    Or those that are the farthest over their limits, if these are given.
+    """
     words = show(got), show(expected)
     if not (is_array(got) and is_array(expected)):
         return words
@@ -139,15 +156,19 @@ def show_both(got: Any, expected: Any) -> tuple[str, str]:
         return words
     # In NumPy: an array on Explicit axes may not be indexed.
     got, expected = (np.asarray(numbers(each)) for each in (got, expected))
-    wrong = ~np.isclose(got, expected, **NEAR)
+    verb = "differ" if over is None else "are too far off"
+    if over is None:
+        over = ~np.isclose(got, expected, **NEAR)
+    wrong = ~(over <= 0)
     if not wrong.any():
         return words
-    index = tuple(np.argwhere(wrong)[0].tolist())
+    index = tuple(map(int, np.unravel_index(over.argmax(), over.shape)))
     left, right = (
         f"{type_of(each)} at {[*index]}: {show_number(each[index])}"
         for each in (got, expected)
     )
-    return f"{left} ({wrong.sum()} of {wrong.size} entries differ)", right
+    count = f"{wrong.sum()} of {wrong.size} entries"
+    return f"{left} ({count} {verb})", right
 
 
 def show(value: Any) -> str:

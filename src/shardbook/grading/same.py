@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from shardbook.grading import measures
-from shardbook.grading.agreement import AtMost, Limited
+from shardbook.grading.agreement import Limited
 from shardbook.grading.attempt import Attempt, Wrong, begin, solution
 from shardbook.grading.cases import Case, Seen, observe
 from shardbook.grading.differences import copies_apart, difference, is_close
@@ -126,7 +126,7 @@ def declare(
                 reason, section = rival.why, rival.read
                 break
         attempt.name_call(case.code, case.given)
-        words = agree.words if isinstance(agree, AtMost) else difference
+        words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
