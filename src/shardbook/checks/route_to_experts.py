@@ -91,10 +91,30 @@ def passed_on(seen: Seen) -> str:
     return f"{count} tokens come back as they were"
 
 
-def same_kept(found: Any, wanted: Any) -> bool:
-    """Tell whether the same tokens have an output that isn't zeros."""
-    kept = ((np.abs(y) > 1e-4).any(1) for y in (found, wanted))
-    return np.array_equal(*kept)
+class SameKept:
+    """Let the same tokens have an output that isn't zeros."""
+
+    def __call__(self, found: Any, wanted: Any) -> bool:
+        """Tell whether they do, or most outputs are wrong anyway."""
+        kept, due = self.kept(found), self.kept(wanted)
+        off = np.abs(np.subtract(found, wanted)).max(1) > 2e-4
+        both = kept & due
+        return np.array_equal(kept, due) or off[both].sum() > both.sum() / 2
+
+    def words(self, found: Any, wanted: Any) -> tuple[str, str]:
+        """Write what the first token has for which it differs."""
+        kept, due = self.kept(found), self.kept(wanted)
+        token = (kept != due).argmax()
+        got, expected = (
+            f"token {token}: {'an output' if each[token] else 'zeros'}"
+            for each in (kept, due)
+        )
+        count = f"{(kept != due).sum()} of {len(due)} tokens differ"
+        return f"{got} ({count})", expected
+
+    def kept(self, y: Any) -> Any:
+        """Tell which tokens have an output that isn't zeros."""
+        return (np.abs(y) > 1e-4).any(1)
 
 
 def on(
@@ -150,21 +170,22 @@ def rival(
 
 
 COUNT = jax.device_count()
-# Two and three experts a device, and all of them on each. In the second, a
-# device has more slots than tokens, and scores are too large for exp; in
-# the last, it has more tokens of an expert than a byte can count.
+# Four and three experts a device, and both of them on each. In the second,
+# a device has more slots than tokens, and scores are too large for exp; in
+# the last, it keeps more tokens of an expert than bfloat16 can count, and
+# drops more than a byte can.
 CASES = [
     on(f"mesh_of(2, {COUNT // 2})", 16, "512, 32, 20", 6),
     on(f"mesh_of(1, {COUNT})", 3 * COUNT, f"{5 * COUNT}, 32, 7", 9, ", 40"),
-    on(f"mesh_of({COUNT}, 1)", 6, f"{280 * COUNT}, 32, 270", 9),
+    on(f"mesh_of({COUNT}, 1)", 2, f"{600 * COUNT}, 32, 550", 270),
 ][COUNT < 4 :]
 # One mesh with both axes, where there are enough devices.
 SLOPED = CASES[:1] if COUNT >= 4 else CASES
 EXAMPLE = CASES[0].call
 STILL = "A router without a gradient"
 CLIPPED = (
-    "a slot beyond the capacity is clipped, so that a token gets the "
-    "output of another one"
+    "a slot beyond the capacity is clipped, or -1, which is the last slot, "
+    "so that a token gets the output of another one"
 )
 BEYOND = "A slot beyond the capacity that is clipped"
 NO_NUMBERS = (
@@ -176,8 +197,14 @@ PASSED_ON = (
     "adds y to x"
 )
 OTHERS = (
-    "y is zeros for other tokens than those to drop: each device keeps its "
-    "first `capacity` tokens for an expert"
+    "y is zeros for other tokens than those to drop: perhaps a device "
+    "doesn't keep its first `capacity` tokens for an expert, a token has "
+    "another expert, or two tokens have the same slot"
+)
+UNCOUNTED = (
+    "y is zeros for other tokens than those to drop, where an expert gets "
+    "more than 256 tokens of a device: int32 can count them, int8 or "
+    "bfloat16 can't"
 )
 TOGETHER = (
     "the capacity counts for {} together, but each device counts its own "
@@ -187,7 +214,7 @@ KEPT = [
     rival("row", TOGETHER.format("several devices")),
     rival("all", TOGETHER.format("all tokens")),
     same.Rival(
-        lambda params, x, *rest: x,
+        lambda params, x, mesh, _: mistaken("", params, x, mesh, len(x))[0],
         "no token is dropped. Beyond the capacity, y must be zeros, not "
         "what a slot has that is clipped",
         read=BEYOND,
@@ -245,7 +272,17 @@ CHECKS = (
     same.types(CASES),
     same.values(CASES, result(0, without_numbers), NO_NUMBERS),
     same.values(CASES, passed_on, PASSED_ON),
-    same.values(CASES, result(0), OTHERS, rivals=KEPT, agree=same_kept),
+    same.values(
+        CASES[:-1], result(0), OTHERS, rivals=KEPT, agree=SameKept()
+    ),
+    same.values(
+        CASES[-1:],
+        result(0),
+        UNCOUNTED,
+        # Where the cases before drop nothing.
+        rivals=KEPT if COUNT < 4 else [],
+        agree=SameKept(),
+    ),
     same.values(CASES, result(0), WRONG, rivals=ERRED, agree=Near([0.02])),
     same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
     same.values(CASES, result(1), DROPPED, rivals=COUNTED),
@@ -283,7 +320,6 @@ CHECKS = (
 )
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("varying|replicat|vma", "The API"),
     ("[Tt]racer|[Cc]oncret|divi(sible|de)|multiple of", "Problem"),
     ("[Ss]ize of label|reshape|top_k", "Problem"),
     ("all_to_all|dot_general|einsum|contract|broadcast|shape", "The API"),

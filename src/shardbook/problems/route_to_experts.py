@@ -27,10 +27,11 @@ def route_to_experts(
     * itemsize`` bytes over ``"model"``, in two all-to-alls, wherever the
     tokens go, and a few bytes to count the dropped ones; on CPU, XLA sends
     4 bytes per number for bfloat16 too. Gradients send ``2 * F``, or
-    ``3 * F`` inside ``jax.checkpoint``, and add up those of the experts
-    over ``"data"`` and those of the router over both axes. The matrix
-    products of the output take ``4 * experts * capacity * dim * hidden +
-    2 * tokens / devices * dim * experts`` FLOPs on each device.
+    ``3 * F`` if the caller puts the call inside ``jax.checkpoint``, and add
+    up those of the experts over ``"data"`` and those of the router over
+    both axes. The matrix products of the output take ``4 * experts *
+    capacity * dim * hidden + 2 * tokens / devices * dim * experts`` FLOPs
+    on each device.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
