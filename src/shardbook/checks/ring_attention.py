@@ -134,17 +134,12 @@ def gathered(seen: Seen) -> Limited:
     return Limited(others, SCALARS, f"{SENT} beside hops")
 
 
-def held(seen: Seen, where: Callable[[Program], bool]) -> Limited:
+def held(where: Callable[[Program], bool], seen: Seen) -> Limited:
     """Count the intermediates of the output in programs of a kind."""
     block, scores, _ = sizes(seen.attempt, seen.case)
     programs = compiled(seen.attempt, seen.case)
     held = [p.memory.temporaries for p in programs if where(p)]
     return Limited(max(held, default=0), 8 * block + 4 * scores, HELD)
-
-
-def gathers(report: Program) -> bool:
-    """Tell whether a program gathers arrays."""
-    return "all-gather" in report.collectives
 
 
 def without_loop(report: Program) -> bool:
@@ -226,11 +221,6 @@ def turned(row: Any, column: Any, size: int, n: int) -> Any:
     return taken * size + column % size <= row
 
 
-def rounded(row: Any, column: Any, size: int, n: int) -> Any:
-    """Compare positions in bfloat16."""
-    return column.astype(jnp.bfloat16) <= row.astype(jnp.bfloat16)
-
-
 COUNT = jax.device_count()
 
 
@@ -282,7 +272,9 @@ RIVALS = [
             "Problem",
         ),
         (
-            rounded,
+            lambda row, column, *_: (
+                column.astype("bfloat16") <= row.astype("bfloat16")
+            ),
             "from token 257 on, tokens attend to later tokens, because "
             "positions are bfloat16, which counts to 256",
             LOCAL,
@@ -332,14 +324,14 @@ CHECKS = (
     same.communication(CASES, hops, HOPS, read="One hop too many"),
     same.communication(CASES, gathered, GATHERED),
     same.communication(CASES, sent, MORE),
-    *(
-        same.placement(CASES, partial(held, where=where), ROWS, read=read)
-        for where, read in (
-            (gathers, EIGHT),
-            (without_loop, LOOP),
-            (lambda report: True, "Problem"),
-        )
+    same.placement(
+        CASES,
+        partial(held, lambda report: "all-gather" in report.collectives),
+        ROWS,
+        read=EIGHT,
     ),
+    same.placement(CASES, partial(held, without_loop), ROWS, read=LOOP),
+    same.placement(CASES, partial(held, lambda report: True), ROWS),
     same.placement(CASES, products, TWICE),
     same.types(NARROW),
     *(
