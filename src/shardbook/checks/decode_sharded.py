@@ -30,8 +30,9 @@ from shardbook.tools.program.report import Program
 # so long that a copied kernel adds little to the temporaries, and has not
 # the page's length.
 LENGTH, POSITIONS = 100, (3, 4, 99, 5, 0)
-OTHERS = f"position {POSITIONS[0]}, other params and another cache"
-TURNS = [*(f"position {each}" for each in POSITIONS), OTHERS]
+OTHERS = f"call 6, position {POSITIONS[0]}, other params, another cache"
+TURNS = [f"call {n}, position {at}" for n, at in enumerate(POSITIONS, 1)]
+TURNS.append(OTHERS)
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
 # How many times its shard of the cache a device's temporaries may be.
@@ -226,7 +227,11 @@ WRITE = (
     "with the key and value of each token, by the params of its call, at "
     "its position"
 )
-WRONG = "an output is not attention to the positions from 0 to the token's"
+WRONG = (
+    "an output is not attention to the positions from 0 to the token's, "
+    "where query head i uses key-value head i // (heads / kv_heads) and "
+    "scores are divided by the root of head_dim"
+)
 LAYOUT = (
     "the output is not sharded as P('data'), or the new cache not like the "
     "old one"
