@@ -10,7 +10,7 @@ from jax.sharding import Mesh, PartitionSpec as P
 def ring_attention(
     q: jax.Array, k: jax.Array, v: jax.Array, mesh: Mesh
 ) -> jax.Array:
-    """Return causal attention, while no device has all keys and values.
+    """Return causal attention, a block of keys and values at a time.
 
     Scores are divided by the root of ``head_dim``, and a token attends to
     itself and to the tokens before it. Each device keeps its own queries.
