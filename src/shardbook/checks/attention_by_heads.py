@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import SENT, AtMost, Near
+from shardbook.grading.agreement import FLOPS, SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -159,7 +159,7 @@ CHECKS = (
         measures.flops,
         MORE,
         read="Every key-value head on each device",
-        agree=AtMost(1.02, "FLOPs of matrix products on a device"),
+        agree=AtMost(1.02, FLOPS),
     ),
     same.communication(
         CASES,

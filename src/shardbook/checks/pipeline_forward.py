@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
 from shardbook.grading.agreement import (
+    FLOPS,
     SENT,
     AtLeast,
     AtMost,
@@ -37,7 +38,6 @@ GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(stacked, x) is called, "
     "and loss is (y**2).sum()"
 )
-FLOPS = "FLOPs of matrix products on a device"
 # Bytes that a device may send beside what the page counts.
 SCALARS = 64
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import HELD, AtMost
+from shardbook.grading.agreement import HELD, SENT, AtMost
 from shardbook.grading.attempt import Attempt, Wrong, solution
 from shardbook.grading.cases import (
     Case,
@@ -202,7 +202,7 @@ CHECKS = (
         lambda seen: of(seen).sent,
         BYTES,
         read="Where to look",
-        agree=budget(ROOM, "bytes that a device sends in a step"),
+        agree=budget(ROOM, f"{SENT} in a step"),
     ),
     same.placement(
         CASES,

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import HELD, SENT, Limited, Near
+from shardbook.grading.agreement import FLOPS, HELD, SENT, Limited, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -299,7 +299,6 @@ HOPS = (
 )
 GATHERED = "the program also gathers arrays"
 MORE = "for y, devices send more than 2 (model - 1) A bytes"
-FLOPS = "FLOPs of matrix products on a device"
 TWICE = "the products of y are more than those of attention without a mask"
 BACKWARD = (
     "for y and its gradients, devices send more than 4 * (model - 1) "

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import SENT, AtMost, Near
+from shardbook.grading.agreement import FLOPS, SENT, AtMost, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import (
     Case,
@@ -294,7 +294,7 @@ CHECKS = (
         measures.flops,
         MORE,
         read="Matrix products that waste FLOPs",
-        agree=AtMost(ROOM, "FLOPs of matrix products on a device"),
+        agree=AtMost(ROOM, FLOPS),
     ),
     same.communication(
         CASES,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from shardbook.grading import measures, same
-from shardbook.grading.agreement import Limited, Near
+from shardbook.grading.agreement import SENT, Limited, Near
 from shardbook.grading.attempt import Attempt
 from shardbook.grading.cases import Case, Seen, given, on_meshes, once
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
@@ -125,7 +125,7 @@ def sent_over_data(seen: Seen, *, number: int) -> Limited:
 
 def sent(count: int, limit: int, number: int) -> Limited:
     """Compare what a pass sends with its limit."""
-    unit = f"bytes that a device sends for {PASSES[number]}"
+    unit = f"{SENT} for {PASSES[number]}"
     return Limited(count, limit, unit)
 
 

@@ -12,6 +12,7 @@ from shardbook.grading.differences import difference
 
 # The words of what is counted most.
 SENT, HELD = "bytes that a device sends", "bytes of memory on a device"
+FLOPS = "FLOPs of matrix products on a device"
 
 
 @dataclass(frozen=True)
