@@ -61,8 +61,8 @@ CASES = [Case(call, given) for call, given in GIVEN.items()]
 TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
 OTHERS = [
-    runs(FIRST, HALF, stops="1, 2", bias=bias, refused=YES)
-    for bias in ("None", "'c'", "'bc'")
+    runs(FIRST, HALF, stops="1, 2", biases=names, refused=YES)
+    for names in ("''", "'c'", "'bc'")
 ]
 # Programs of the second run alone are on several devices.
 ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")

@@ -38,7 +38,7 @@ class Killed(BaseException):
 
 @cache
 def training(
-    mesh: Mesh, *, bias: str | None = "b"
+    mesh: Mesh, *, biases: str = "b"
 ) -> tuple[Any, Callable[[], Any], Callable[..., Any], Callable[..., Any]]:
     """Return what a run needs: ``abstract``, ``make``, ``step``, ``batch``.
 
@@ -50,7 +50,7 @@ def training(
     Args:
         mesh: Mesh with axes ``"data"``, whose size divides 16, and
             ``"model"``, whose size divides 8.
-        bias: The name of the layer's bias, or None; ``"bc"`` for two.
+        biases: The names of the layer's biases, a letter each.
 
     Returns:
         The state as abstract arrays with shardings; a function that makes
@@ -62,14 +62,14 @@ def training(
     def first() -> dict[str, Any]:
         kernel = np.random.default_rng(0).normal(size=(16, 8))
         params = {"w": jnp.asarray(kernel, jnp.float32)}
-        params |= {name: jnp.zeros(8) for name in bias or ""}
+        params |= {name: jnp.zeros(8) for name in biases}
         key = jax.random.key(7)
         return {"params": params, "opt": adam.init(params), "key": key}
 
     def place(path: Any, leaf: Any) -> Any:
         name = jax.tree_util.keystr(path[-1:], simple=True)
         specs = {"w": P("data", "model")}
-        specs |= dict.fromkeys(bias or "", P("model"))
+        specs |= dict.fromkeys(biases, P("model"))
         spec = NamedSharding(mesh, specs.get(name, P()))
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=spec)
 
@@ -82,7 +82,7 @@ def training(
         x = x * jax.random.bernoulli(used, 0.9, x.shape)
 
         def loss(params: Any) -> jax.Array:
-            y = x @ params["w"] + sum(params[name] for name in bias or "")
+            y = x @ params["w"] + sum(params[name] for name in biases)
             y = jnp.tanh(y)
             return jnp.mean((y - 1) ** 2)
 
@@ -110,7 +110,7 @@ def runs_of(
     writing: bool = False,
     removing: bool = False,
     slow: bool = False,
-    bias: str | None = "b",
+    biases: str = "b",
     refused: bool = False,
 ) -> list[dict[str, Any]]:
     """Start the same run on one mesh after the other.
@@ -133,8 +133,7 @@ def runs_of(
             after the step ``every``, which must be a number then.
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
             written, or 1 s before a kill, for which the kill does not wait.
-        bias: The name of the bias in all runs but the first, or None;
-            ``"bc"`` for two.
+        biases: The names of the biases in all runs but the first.
         refused: Whether to note an error that the last run raises.
 
     Returns:
@@ -162,7 +161,7 @@ def runs_of(
                 "first": None,
             }
             before = _contents(path)
-            model = training(mesh, bias=bias if found else "b")
+            model = training(mesh, biases=biases if found else "b")
             make, step, batch = _watched(model[1:], noted)
             folders: AbstractContextManager[Any] = nullcontext()
             renames = _slow_renames(noted, killed_at) if slow else folders
