@@ -25,10 +25,11 @@ def ring_attention(
     (model - 1) * A + 64`` with the gradients. Intermediates take less than
     ``8 * A + 4 * S`` bytes for the output in float32, whatever the size of
     ``"model"``. For the gradients, a device also keeps the keys and values
-    of all devices, ``2 * model * A`` bytes in each layer, unless the layers
-    run in a ``jax.lax.scan``, with ``jax.checkpoint`` around each. On CPU,
-    XLA sends and holds bfloat16 as float32. The matrix products are those
-    of attention without a mask.
+    of all devices, ``2 * model * A`` bytes in each layer. With
+    ``jax.checkpoint`` around each layer of a ``jax.lax.scan``, only one
+    layer does at a time, and a device sends ``6 * (model - 1) * A``
+    bytes. On CPU, XLA sends and holds bfloat16 as float32. The matrix
+    products are those of attention without a mask.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
