@@ -19,7 +19,8 @@ def place_state(
 
     Args:
         model: Any Module, with its arrays on any devices. The model doesn't
-            change, but may share memory with the result.
+            change, but may share memory with the result, so donating the
+            result may delete arrays of the model.
         mesh: Mesh with the axes that the specs name.
         rules: Pairs of a pattern and a spec. An array gets the spec of
             the first pattern that matches its whole path: the names that
