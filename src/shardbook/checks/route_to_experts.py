@@ -29,7 +29,7 @@ from shardbook.grading.measures.placement import shards_by_path
 
 GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
-    "and loss is (y**2).sum()"
+    "loss is (y**2).sum(), and the router's columns 0 and 1 are equal"
 )
 # Bytes that a device may send beside what the page counts, and how many
 # times that.
@@ -38,9 +38,13 @@ SCALARS, ROOM = 64, 1.05
 
 @once
 def slopes(attempt: Attempt, case: Case) -> Slopes:
-    """Take the gradients of a loss under jit."""
+    """Take the gradients of a loss under jit, with two equal experts."""
     params, x, mesh, capacity = given(attempt, case)
     attempt.name_call(case.call, GIVEN)
+    router = np.array(params["router"])
+    router[:, 1] = router[:, 0]
+    placed = jax.device_put(router, params["router"].sharding)
+    params = {**params, "router": placed}
     function: Any = attempt.function
 
     def loss(params: Any, x: jax.Array) -> Any:
@@ -51,15 +55,14 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
         attempt, gradient, params, x
     )
     data, model = mesh.shape["data"], mesh.shape["model"]
-    router, experts = params["router"].nbytes, params["router"].shape[1]
-    slots = experts * capacity * x.shape[1] * x.dtype.itemsize
+    slots = router.shape[1] * capacity * x.shape[1] * x.dtype.itemsize
     kernels = (params["up"].nbytes + params["down"].nbytes) // model
     return Slopes(
         {"params": of_params, "x": of_x},
         report,
         # The router's gradient may be added up along one axis at a time.
-        int(ROOM * 4 * slots * (model - 1) / model) + 2 * router + SCALARS,
-        2 * kernels * (data - 1) // data + 2 * router + SCALARS,
+        int(ROOM * 4 * slots * (model - 1) / model) + 2 * router.nbytes + SCALARS,
+        2 * kernels * (data - 1) // data + 2 * router.nbytes + SCALARS,
     )
 
 
@@ -70,6 +73,13 @@ def learns(made: Slopes) -> str:
     """Tell whether the router has a gradient."""
     some = np.any(made.gradients["params"]["router"])
     return f"the gradient of the router: {'numbers' if some else 'zeros'}"
+
+
+def of_equals(made: Slopes) -> str:
+    """Tell whether two equal experts get the same gradient."""
+    first, second = np.asarray(made.gradients["params"]["router"]).T[:2]
+    same = np.allclose(first, second)
+    return f"their columns of the gradient are {'' if same else 'not '}equal"
 
 
 def result(
@@ -254,6 +264,11 @@ COUNTED = [
     ),
 ]
 NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
+SHARED = (
+    "two experts that are equally probable get the same gradient, as from "
+    "max: with a router of zeros, it is 0. Take the probability of the first, "
+    "which is chosen, with jnp.take_along_axis"
+)
 SLOPES = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P(("data", "model")), like x'
 SCALAR = "dropped is not replicated"
@@ -281,6 +296,7 @@ CHECKS = (
     same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
     same.values(CASES, result(1), DROPPED, rivals=COUNTED),
     same.values(SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL),
+    same.values(SLOPED, of_slopes(of_equals), SHARED, read=STILL),
     same.values(
         SLOPED,
         of_slopes(lambda made: made.gradients),

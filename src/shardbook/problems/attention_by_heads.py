@@ -24,8 +24,8 @@ def attention_by_heads(
     ``x``, and adds up the gradients of replicated ``k`` and ``v``. Over
     ``"data"`` it adds up those of the kernels.
 
-    With one or several processes, call it inside your jitted step: outside
-    ``jax.jit``, every call compiles each operation again.
+    Call it inside your jitted step: outside ``jax.jit``, every call
+    compiles each operation again.
 
     Args:
         params: Kernels, float32 or bfloat16. ``"q"`` is

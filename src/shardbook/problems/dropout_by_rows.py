@@ -30,8 +30,9 @@ def dropout_by_rows(
     Args:
         key: One key, the same on all devices: a scalar of
             ``jax.random.key`` with jax's default implementation,
-            Threefry. Fold in the number of the layer and of the step
-            first, because the same key gives the same mask.
+            Threefry. Fold in the numbers of the step, of the layer and of
+            the call in the layer first, because the same key gives the
+            same mask.
         x: This device's block of the activations, float32 or bfloat16, of
             two dimensions or three.
         rate: The probability of being dropped, a Python float of at least

@@ -22,9 +22,9 @@ def ring_attention(
     model * heads * head_dim * itemsize`` bytes, and a block of scores ``S =
     4 * batch / data * heads * (length / model)**2`` bytes. A device sends
     at most ``2 * (model - 1) * A + 64`` bytes for the output, and ``4 *
-    (model - 1) * A + 64`` with the gradients. Intermediates take less than
-    ``8 * A + 4 * S`` bytes for the output in float32, whatever the size of
-    ``"model"``. For the gradients, a device also keeps the keys and values
+    (model - 1) * A + 64`` with the gradients. On CPU, intermediates take
+    less than ``8 * A + 4 * S`` bytes for the output in float32, whatever
+    the size of ``"model"``, unless that is less than a few hundred bytes. For the gradients, a device also keeps the keys and values
     of all devices, ``2 * model * A`` bytes in each layer. With
     ``jax.checkpoint`` around each layer of a ``jax.lax.scan``, only one
     layer does at a time, and a device sends ``6 * (model - 1) * A``

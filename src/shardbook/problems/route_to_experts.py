@@ -56,7 +56,8 @@ def route_to_experts(
         The output, of the shape, dtype and sharding of ``x``, and how many
         tokens all devices dropped together, a replicated int32 scalar.
         ``gelu`` is the tanh approximation, the default of
-        ``jax.nn.gelu``. Gradients are sharded like ``params`` and ``x``.
+        ``jax.nn.gelu``. Gradients are sharded like ``params`` and ``x``;
+        where several experts are equal, they are those of the first.
         For bfloat16, the probabilities are computed in float32.
 
     Raises:
@@ -87,7 +88,8 @@ def route_to_experts(
         )
         probabilities = jax.nn.softmax(scores)
         choice = probabilities.argmax(axis=1)
-        weight = probabilities.max(axis=1, keepdims=True)
+        # Not max, whose gradient goes to all experts that are equal.
+        weight = jnp.take_along_axis(probabilities, choice[:, None], axis=1)
         # How many tokens of this device an expert has, up to each token.
         so_far = jax.nn.one_hot(choice, experts, dtype=jnp.int32).cumsum(0)
         slot = (

@@ -22,7 +22,7 @@ def route_to_experts(params, x, mesh, capacity):
     slots = place(slots, "model", "data")
     hidden = jnp.einsum("egcd,edh->egch", slots, params["up"])
     made = jnp.einsum("egch,ehd->egcd", jax.nn.gelu(hidden), params["down"])
-    combine = mask * weights.max(-1)[..., None, None]
+    combine = mask * (weights * chosen).sum(-1)[..., None, None]
     y = jnp.einsum("gtec,egcd->gtd", combine, made).reshape(x.shape)
     dropped = (slot >= capacity).sum(dtype=jnp.int32)
     return place(y, ("data", "model")), place(dropped)

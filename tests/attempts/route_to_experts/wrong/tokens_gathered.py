@@ -20,7 +20,8 @@ def route_to_experts(params, x, mesh, capacity):
         chosen = jax.nn.one_hot(choice, experts, dtype=jnp.int32)
         slot = (chosen.cumsum(0) * chosen).sum(axis=1)
         kept = slot <= capacity
-        weight = jnp.where(kept, weights.max(axis=1), 0)
+        weight = jnp.take_along_axis(weights, choice[:, None], axis=1)[:, 0]
+        weight = jnp.where(kept, weight, 0)
         whole, weight, choice = (
             jax.lax.all_gather(each, "model", tiled=True)
             for each in (own, weight, choice)
