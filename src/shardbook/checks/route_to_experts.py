@@ -57,12 +57,13 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     data, model = mesh.shape["data"], mesh.shape["model"]
     slots = router.shape[1] * capacity * x.shape[1] * x.dtype.itemsize
     kernels = (params["up"].nbytes + params["down"].nbytes) // model
+    small = 2 * router.nbytes + SCALARS
     return Slopes(
         {"params": of_params, "x": of_x},
         report,
         # The router's gradient may be added up along one axis at a time.
-        int(ROOM * 4 * slots * (model - 1) / model) + 2 * router.nbytes + SCALARS,
-        2 * kernels * (data - 1) // data + 2 * router.nbytes + SCALARS,
+        int(ROOM * 4 * slots * (model - 1) / model) + small,
+        2 * kernels * (data - 1) // data + small,
     )
 
 
@@ -78,8 +79,8 @@ def learns(made: Slopes) -> str:
 def of_equals(made: Slopes) -> str:
     """Tell whether two equal experts get the same gradient."""
     first, second = np.asarray(made.gradients["params"]["router"]).T[:2]
-    same = np.allclose(first, second)
-    return f"their columns of the gradient are {'' if same else 'not '}equal"
+    words = "equal" if np.allclose(first, second) else "different"
+    return f"their columns of the gradient: {words}"
 
 
 def result(
@@ -266,8 +267,8 @@ COUNTED = [
 NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
 SHARED = (
     "two experts that are equally probable get the same gradient, as from "
-    "max: with a router of zeros, it is 0. Take the probability of the first, "
-    "which is chosen, with jnp.take_along_axis"
+    "max, but only the first is chosen, so take its probability, with "
+    "jnp.take_along_axis. With a router of zeros, that of max is 0"
 )
 SLOPES = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P(("data", "model")), like x'

@@ -63,7 +63,7 @@ def mixed_precision_step(
         # Cast first here too, or the devices would add up in bfloat16.
         wide = gradient.astype(jnp.float32)
         total = jax.lax.psum_scatter(wide, "data", tiled=True)
-        return shard - rate * total / devices  # float32[rows@data,...]
+        return shard - rate * total / devices
 
     @jax.shard_map(mesh=mesh, in_specs=inputs, out_specs=results)
     def step(shards: Any, batch: Any) -> tuple[Any, jax.Array]:

@@ -27,12 +27,13 @@ def pipeline_forward(
 
     If ``A`` are the bytes of a device's shard of ``x``, it sends
     ``A * (count + S - 1) / count`` bytes over ``"model"`` from stage to
-    stage, if there are several, and ``2 * A * (S - 1) / S`` to give the result to all stages.
-    The gradients send as much again. Over ``"data"``, the forward pass
-    sends nothing, and the gradients of ``stacked`` are added up once, for
-    all microbatches. An array that ``block`` closes over has its gradient
-    added up in every layer of every tick; broadcast it to ``(layers,
-    ...)`` in the step, and put it into ``stacked``.
+    stage, if there are several, and ``2 * A * (S - 1) / S`` to give the
+    result to all stages. The gradients send as much again. Over
+    ``"data"``, the forward pass sends nothing, and the gradients of
+    ``stacked`` are added up once, for all microbatches. An array that
+    ``block`` closes over has its gradient added up in every layer of every
+    tick; broadcast it to ``(layers, ...)`` in the step, and put it into
+    ``stacked``.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again. The backward pass keeps what

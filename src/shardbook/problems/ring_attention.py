@@ -24,8 +24,9 @@ def ring_attention(
     at most ``2 * (model - 1) * A + 64`` bytes for the output, and ``4 *
     (model - 1) * A + 64`` with the gradients. On CPU, intermediates take
     less than ``8 * A + 4 * S`` bytes for the output in float32, whatever
-    the size of ``"model"``, unless that is less than a few hundred bytes. For the gradients, a device also keeps the keys and values
-    of all devices, ``2 * model * A`` bytes in each layer. With
+    the size of ``"model"``, unless that is less than a few hundred bytes.
+    For the gradients, a device also keeps the keys and values of all
+    devices, ``2 * model * A`` bytes in each layer. With
     ``jax.checkpoint`` around each layer of a ``jax.lax.scan``, only one
     layer does at a time, and a device sends ``6 * (model - 1) * A``
     bytes. On CPU, XLA sends and holds bfloat16 as float32. The matrix
