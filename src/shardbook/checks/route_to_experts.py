@@ -266,11 +266,14 @@ COUNTED = [
 ]
 NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
 SHARED = (
-    "two experts that are equally probable get the same gradient, as from "
-    "max, but only the first is chosen, so take its probability, with "
-    "jnp.take_along_axis. With a router of zeros, that of max is 0"
+    "with a router whose columns 0 and 1 are equal, both get the same "
+    "gradient, as from max. Only expert 0 is chosen, so take its "
+    "probability, with jnp.take_along_axis"
 )
-SLOPES = "a gradient of (y**2).sum() is wrong"
+SLOPES = (
+    "a gradient of (y**2).sum() is wrong, for a router whose columns 0 and "
+    "1 are equal"
+)
 LAYOUT = 'y is not sharded as P(("data", "model")), like x'
 SCALAR = "dropped is not replicated"
 LAYOUTS = "a gradient is not sharded like its array"
