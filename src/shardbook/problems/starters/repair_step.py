@@ -111,8 +111,8 @@ def repair_step(
         float32 scalar.
 
     Raises:
-        TypeError: From jax, in the step, if ``PARTS`` times the size of
-            ``"data"`` does not divide ``rows``.
+        ValueError or TypeError: From jax, in ``place`` or the step, if
+            ``PARTS`` times the size of ``"data"`` does not divide ``rows``.
 
     Example:
         ``model, optimizer, place, step = repair_step(mesh)``
