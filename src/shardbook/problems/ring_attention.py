@@ -45,10 +45,9 @@ def ring_attention(
     Returns:
         Attention with the shape, dtype and sharding of ``q``. In the
         forward pass, scores and sums are float32, also for bfloat16
-        arrays, and scores may be between -8,000 and 8,000. The
-        exponentials that multiply ``v`` may have its dtype. Gradients have
-        the dtype and the sharding of their arrays, and are added up in
-        this dtype.
+        arrays, and scores of thousands are right. The exponentials that
+        multiply ``v`` may have its dtype. Gradients have the dtype and the
+        sharding of their arrays, and are added up in this dtype.
 
     Raises:
         ValueError: From jax, if the size of ``"data"`` does not divide
