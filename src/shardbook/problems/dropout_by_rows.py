@@ -14,9 +14,10 @@ def dropout_by_rows(
 
     Call it inside :func:`jax.shard_map`. Each entry of the whole array is
     dropped with probability ``rate``, independently of the others, and a
-    kept entry is divided by ``1 - rate``. Whether an entry is dropped
-    depends only on the key, the rate, the shape of the whole array and
-    where the entry is in it: the mask is the same on every mesh, for every
+    kept entry is divided by ``1 - rate``. With the default of
+    ``jax_threefry_partitionable``, whether an entry is dropped depends
+    only on the key, the rate, the shape of the whole array and where the
+    entry is in it: the mask is the same on every mesh, for every
     spec and for both dtypes, different blocks have different masks, and
     where ``x`` is replicated, all copies have the same mask.
 
@@ -71,7 +72,8 @@ def dropout_by_rows(
 
     def keep(key: jax.Array, *indices: jax.Array) -> jax.Array:
         if not indices:
-            return jax.random.bernoulli(key, 1 - rate)
+            # A Python float would be float64 with jax_enable_x64.
+            return jax.random.bernoulli(key, jnp.float32(1 - rate))
 
         def at(index: jax.Array) -> jax.Array:
             return keep(jax.random.fold_in(key, index), *indices[1:])
