@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import itertools
+import multiprocessing
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ import pytest
 
 import shardbook
 from shardbook.tools.processes import group as module
+from shardbook.tools.processes.fates import Waiting
 from shardbook.tools.processes.output import Lines
 
 # Seconds without use of the CPU: a machine has to be really busy to leave a
@@ -238,6 +240,21 @@ def test_whoever_called_is_ended(end: signal.Signals, mark: str) -> None:
     until = time.monotonic() + LONG
     while marked(mark) and time.monotonic() < until:
         time.sleep(0.1)
+
+
+@pytest.mark.newest
+def test_what_was_sent_is_heard(tmp_path: Path) -> None:
+    """An interrupt right after a process has joined knows that it has."""
+    link, sent = multiprocessing.Pipe(duplex=False)
+    sent.send("joined")
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        process = psutil.Process(child.pid)
+        member = module.Member(process, link, [], str(tmp_path / "trace"))
+        (fate,) = module.fates_of([member]).values()
+        child.kill()
+
+    assert isinstance(fate, Waiting)
+    assert fate.joined
 
 
 @pytest.mark.newest

@@ -198,6 +198,9 @@ def reserved_port() -> Iterator[int]:
 
 def fates_of(members: Sequence[Member]) -> dict[int, Fate]:
     """Say what became of each, or where it is."""
+    # An interrupt may come before what they sent last is heard.
+    for each in members:
+        each.hear()
     _ask(members)
     # Until then, one that has returned waits for the others.
     over = all(m.fate and not has_failed(m.fate) for m in members)
