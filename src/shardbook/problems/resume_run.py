@@ -55,7 +55,7 @@ def resume_run(
     Returns:
         The state, of the structure and the shardings of ``abstract``. Its
         checkpoint is complete. If this run has saved one, the folder has
-        at most two checkpoints, the newest, and nothing half written.
+        at most the two newest, and nothing half written.
 
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
