@@ -133,9 +133,7 @@ def test_on_a_machine(
     """The test of the guide passes, or is skipped without its compiler."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(test_it=EXAMPLE.read_text())
-    # Pytest 9.0 warns that the plugin is imported already.
-    quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-    arguments = ("-p", "shardbook.pytest_plugin", *quiet)
+    arguments = ("-p", "shardbook.pytest_plugin")
     pytester.runpytest_inprocess(*arguments, "--shardbook-update")
     outcomes = pytester.runpytest_inprocess(*arguments).parseoutcomes()
 

@@ -45,7 +45,7 @@ def ring_attention(
     Returns:
         Attention with the shape, dtype and sharding of ``q``. In the
         forward pass, scores and sums are float32, also for bfloat16
-        arrays, and scores of thousands are right. The exponentials that
+        arrays, and scores may be in the thousands. The exponentials that
         multiply ``v`` may have its dtype. Gradients have the dtype and the
         sharding of their arrays, and are added up in this dtype.
 
