@@ -32,9 +32,9 @@ COLORS = {1: "#ff8b82", 2: "#7ee787", 3: "#e3b341"}
 WINDOW, WORDS, DIM = "#16181d", "#e6edf3", "#a7b0ba"
 # In pixels: of the font, of a column, of a line, and around the text.
 SIZE, COLUMN, LINE, MARGIN = 14, 8.4, 20, 12
-# Where the screen is cleared, and a line that is erased once it is written.
+# Where the screen is cleared, and lines that are erased once written.
 CLEARED = "\x1b[2J"
-ERASED = re.compile(r"[^\n]*\n[^\n]*\x1b\[1A\x1b\[2K")
+ERASED = re.compile(r"[^\n]*(\n[^\n]*\x1b\[1A|\r)\x1b\[2K")
 # Spaces that no reader of SVG drops.
 SPACES = str.maketrans(" ", "\N{NO-BREAK SPACE}")
 
