@@ -24,7 +24,7 @@ def ring_attention(
     at most ``2 * (model - 1) * A + 64`` bytes for the output, and ``4 *
     (model - 1) * A + 64`` with the gradients. On CPU, intermediates take
     less than ``8 * A + 4 * S`` bytes for the output in float32, whatever
-    the size of ``"model"``, unless that is less than 2 kB.
+    the size of ``"model"``, unless that is only a few kB.
     For the gradients, a device also keeps the keys and values of all
     devices, ``2 * model * A`` bytes in each layer. With
     ``jax.checkpoint`` around each layer of a ``jax.lax.scan``, only one
