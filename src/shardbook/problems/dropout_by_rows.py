@@ -14,12 +14,12 @@ def dropout_by_rows(
 
     Call it inside :func:`jax.shard_map`. Each entry of the whole array is
     dropped with probability ``rate``, independently of the others, and a
-    kept entry is divided by ``1 - rate``. With the default of
-    ``jax_threefry_partitionable``, whether an entry is dropped depends
-    only on the key, the rate, the shape of the whole array and where the
-    entry is in it: the mask is the same on every mesh, for every
-    spec and for both dtypes, different blocks have different masks, and
-    where ``x`` is replicated, all copies have the same mask.
+    kept entry is divided by ``1 - rate``. Whether an entry is dropped
+    depends only on the key, the rate, the shape of the whole array, where
+    the entry is in it and ``jax_threefry_partitionable``: the mask is the
+    same on every mesh, for every spec and for both dtypes, different
+    blocks have different masks, and where ``x`` is replicated, all copies
+    have the same mask.
 
     The devices send nothing, and each draws numbers for its own block
     only. The gradient of ``x`` passes through the same mask.

@@ -25,8 +25,8 @@ def explicit_mlp(params: list[Branch], x: jax.Array) -> jax.Array:
 
     Call it inside your jitted step: outside ``jax.jit``, JAX runs one
     operation after the other. The mesh comes from the type of ``x``,
-    and may have the devices of several processes. Some gradients need it
-    set, too, so set it for the whole step with ``jax.set_mesh``.
+    and may have the devices of several processes. Set it for the whole
+    step with ``jax.set_mesh``, because some gradients of loops need that.
 
     Args:
         params: Two or more branches, each with float32 kernels ``"up"``,
