@@ -275,8 +275,9 @@ UNUSED = (
     "no other"
 )
 ASKED = (
-    "a run does not ask for the batches from the one after its newest "
-    "checkpoint on, which there must be after each `every` steps"
+    "the batches that a run asks for do not begin with the first that its "
+    "newest checkpoint has not seen; there must be a checkpoint after each "
+    "`every` steps"
 )
 ENDED = (
     "with nothing left to train, a run must train nothing: the one before "

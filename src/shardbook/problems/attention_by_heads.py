@@ -16,8 +16,8 @@ def attention_by_heads(
     Query head ``i`` attends with key-value head
     ``i // (heads / kv_heads)``, and scores are divided by the root of
     ``head_dim``. The heads are sharded over ``"model"``: each device
-    computes its own query heads, and each key-value head that they use
-    once. The devices add up their terms of the output, for which a device
+    computes its own query heads and, once, each key-value head that they
+    use. The devices add up their terms of the output, for which a device
     sends ``R = 2 * (model - 1) / model * batch / data * length * dim *
     itemsize`` bytes over ``"model"``; on CPUs, the ``itemsize`` is 4 for
     bfloat16 too. The backward pass sends ``R`` again, for the gradient of
