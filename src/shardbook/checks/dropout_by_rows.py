@@ -64,8 +64,8 @@ def dropped(attempt: Attempt, case: Case) -> Dropped:
     (((x, key), _),) = arguments(f"step({case.step})")
     attempt.name_call(case.code, case.given)
     # Each of the others differs in one of the key's two words.
-    words = np.asarray(jax.random.key_data(key))
-    changed = (words ^ np.uint32(each) for each in ([1, 0], [0, 1]))
+    words = jax.random.key_data(key)
+    changed = (words ^ each for each in np.eye(2, dtype=np.uint32))
     keys = (key, *map(jax.random.wrap_key_data, changed))
     with attempt.running():
         found = [seen.result(x, each) for each in keys]
