@@ -31,7 +31,7 @@ from shardbook.tools.program.report import Program
 # entries reach less.
 DEVIATIONS, ALIKE = 5, 0.1
 # How many times its share of the hashes a device may compute, and how many
-# numbers more, which the key alone takes.
+# numbers more, for work on the key alone.
 SHARE, MORE = 1.5, 1000
 
 
@@ -254,8 +254,8 @@ CHECKS = (
     same.values(
         SAMPLES,
         of_made(dropped, repeats),
-        "entries are not dropped independently: where it is moved, the mask"
-        " is like itself",
+        "entries are not dropped independently: the mask is like a moved"
+        " copy of itself",
         read="On eight devices",
     ),
     # Before the share, which a mask of few bits misses in bfloat16 alone.

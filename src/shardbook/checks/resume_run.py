@@ -275,9 +275,9 @@ UNUSED = (
     "no other"
 )
 ASKED = (
-    "the batches that a run asks for do not begin with the first that its "
-    "newest checkpoint has not seen; there must be a checkpoint after each "
-    "`every` steps"
+    "a run does not ask for just the batches that its newest checkpoint "
+    "has not seen, up to step `stop`; there must be a checkpoint after "
+    "each `every` steps"
 )
 ENDED = (
     "with nothing left to train, a run must train nothing: the one before "
