@@ -1,6 +1,5 @@
 """What a right ``attention_by_heads`` must show."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -77,20 +76,21 @@ def on(mesh: str, heads: int, kv_heads: int) -> Case:
     )
 
 
-def in_turn(by: str) -> Callable[[Any, jax.Array, Mesh], jax.Array]:
-    """Give heads, or devices, the key-value heads in turn."""
-
-    def answer(params: Any, x: jax.Array, mesh: Mesh) -> jax.Array:
-        heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
-        together = heads // mesh.shape["model"] if by == "devices" else 1
-        own = np.arange(heads) // together % kv_heads
-        q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
-        y = jax.nn.dot_product_attention(
-            q, k[:, :, own], v[:, :, own], is_causal=True
-        )
-        return jnp.einsum("blhk,hkd->bld", y, params["out"])
-
-    return answer
+def attention(
+    params: Any, x: jax.Array, mesh: Mesh, by: str = "", **how: Any
+) -> jax.Array:
+    """Compute attention, with key-value heads in turn by something."""
+    heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
+    head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
+    own = {
+        "": head * kv_heads // heads,
+        "query heads": head % kv_heads,
+        "devices": head // on_a_device % kv_heads,
+    }[by]
+    q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
+    how = {"is_causal": True} | how
+    y = jax.nn.dot_product_attention(q, k[:, :, own], v[:, :, own], **how)
+    return jnp.einsum("blhk,hkd->bld", y, params["out"])
 
 
 COUNT = jax.device_count()
@@ -110,14 +110,26 @@ UNEVEN = 3, 3 * COUNT // 2
 FEWER, OVER = (
     on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call for number in UNEVEN
 )
-TURNS = [
+RIVALS = [
+    *(
+        same.Rival(
+            partial(attention, by=by),
+            f"the {by} take the key-value heads in turn, but query head i "
+            "uses key-value head i // (heads / kv_heads)",
+            read="The wrong key-value head",
+        )
+        for by in ("query heads", "devices")
+    ),
     same.Rival(
-        in_turn(by),
-        f"the {by} take the key-value heads in turn, but query head i uses "
-        "key-value head i // (heads / kv_heads)",
-        read="The wrong key-value head",
-    )
-    for by in ("query heads", "devices")
+        partial(attention, is_causal=False),
+        "tokens attend to later tokens, but attention must be causal",
+        read="Problem",
+    ),
+    same.Rival(
+        partial(attention, scale=1.0),
+        "the scores are not divided by the root of head_dim",
+        read="Problem",
+    ),
 ]
 ERROR = (
     "no ValueError names the key-value heads and the devices, of which "
@@ -144,7 +156,7 @@ OVER_DATA = (
 )
 CHECKS = (
     same.types(CASES),
-    same.values([*CASES, *SHARED], measures.result, WRONG, rivals=TURNS),
+    same.values([*CASES, *SHARED], measures.result, WRONG, rivals=RIVALS),
     same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
     same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
     same.values(

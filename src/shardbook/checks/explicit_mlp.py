@@ -93,6 +93,11 @@ TWICE = same.Rival(
     'each device along "model" added x, where it must be added once',
     read="Problem",
 )
+MISSING = same.Rival(
+    lambda params, x: explicit_mlp(params[:-1], x),
+    "the last branch is missing: params can have any number of branches",
+    read="Problem",
+)
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
 SLOPES = "a gradient of the kernels or of x is wrong"
 FORWARD = (
@@ -117,7 +122,7 @@ BYTES = AtMost(1, SENT)
 CHECKS = (
     same.types(CASES),
     same.contract(CASES, type_of, TYPE, read=LEFT),
-    same.values(CASES, measures.result, WRONG, rivals=[TWICE]),
+    same.values(CASES, measures.result, WRONG, rivals=[TWICE, MISSING]),
     same.values(
         STEPS,
         of_steps(lambda made: made[0]),
