@@ -41,15 +41,15 @@ def pipeline_forward(
     the block's arguments alone.
 
     Args:
-        block: ``block(params, x)``: a layer. It gets its own parameters
-            and gives an array like ``x``, each row from the same row, in
-            any leading shape, or of a single row. It may give NaN, and NaN
-            as a gradient, for zeros or other rows, or for ``x`` after all
-            layers, but not for ``x``, nor for ``x`` after some of the
-            layers: while a stage waits, it applies its layers to rows that
-            didn't go through those before it. ``block`` runs
-            inside ``jax.shard_map``: a loop in it starts from
-            ``zeros_like(x)``, not ``zeros``.
+        block: ``block(params, x)``: a layer. It gets its own parameters and
+            rows in any leading shape, or a single row, and gives an array
+            like ``x``, in which a row depends on the same row of the input
+            alone. It may give NaN, and NaN as a gradient, for zeros or
+            other rows, or for ``x`` after all layers, but not for ``x``,
+            nor for ``x`` after some of the layers: while a stage waits, it
+            applies its layers to rows that didn't go through those before
+            it. ``block`` runs inside ``jax.shard_map``: a loop in it starts
+            from ``zeros_like(x)``, not ``zeros``.
         stacked: The parameters of all layers: float32 arrays of
             ``(layers, ...)``, sharded as ``P("model")``.
         x: The input, float32 ``(batch, dim)``, sharded as ``P("data")``.

@@ -31,7 +31,8 @@ def scan_layers(
 
     Args:
         block: ``block(params, x)``: a layer. It gets its own parameters
-            and gives an array like ``x``, each row from the same row.
+            and gives an array like ``x``, in which a row depends on the
+            same row of the input alone.
         stacked: The parameters of all layers, float32 arrays of
             ``(layers, ...)``, sharded by ``specs``.
         x: The input, float32 ``(batch, dim)``, sharded as ``P("data")``.
