@@ -259,8 +259,8 @@ MADE = (
     "never calls make; one that finds none calls it once"
 )
 NONE = (
-    "a killed run has left no complete checkpoint: there must be one after "
-    "each `every` steps"
+    "the run after a killed one does not go on from a complete checkpoint "
+    "of it: there must be one after each `every` steps"
 )
 LOST = (
     "after a kill, there is no complete checkpoint any more: keep the "

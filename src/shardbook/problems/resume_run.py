@@ -24,8 +24,8 @@ def resume_run(
     newest complete checkpoint.
 
     Training goes on while a checkpoint is written: ``save`` returns once
-    it has copied the arrays to the host, which takes at most as many bytes
-    of host memory as the shards of the process's devices.
+    it has copied the arrays to the host; the copy is at most as large as
+    the shards of the process's devices.
 
     Call it outside ``jax.jit``. With several processes, all of them make
     the same call, on a folder that each can reach. Only one run at a time
@@ -46,8 +46,8 @@ def resume_run(
             returns the next state, sharded like the one before.
         batch: Gives the batch of a step, counted from 0, on this run's
             mesh. It is called once for each step of this run, in order.
-        stop: How many steps the returned state has seen, at least those
-            of the newest checkpoint.
+        stop: How many steps the returned state has seen. It may not be
+            less than those of the newest checkpoint.
         every: A checkpoint is begun after each ``every`` steps that the
             state has seen, in whichever run, and at ``stop``. There may be
             more.
@@ -59,9 +59,10 @@ def resume_run(
 
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
-            structure or other shapes than ``abstract``; another dtype is
-            cast, and a random key keeps its saved shape and generator. The
-            folder keeps its checkpoints.
+            structure or other shapes than ``abstract``; the folder keeps
+            its checkpoints. Another dtype is cast. Where ``abstract`` has
+            a random key, or an array where the checkpoint has None or an
+            empty container, you get what was saved.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,

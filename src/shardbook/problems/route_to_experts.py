@@ -26,12 +26,12 @@ def route_to_experts(
     A device sends ``F = 2 * (model - 1) / model * experts * capacity * dim
     * itemsize`` bytes over ``"model"``, in two all-to-alls, wherever the
     tokens go, and a few bytes to count the dropped ones; on CPU, XLA sends
-    4 bytes per number for bfloat16 too. Gradients send ``2 * F``, or
-    ``3 * F`` if the caller puts the call inside ``jax.checkpoint``, and add
-    up those of the experts over ``"data"`` and those of the router over
-    both axes. The matrix products of the output take ``4 * experts *
-    capacity * dim * hidden + 2 * tokens / devices * dim * experts`` FLOPs
-    on each device.
+    4 bytes per number for bfloat16 too. Gradients of ``params`` and ``x``
+    send ``2 * F``, or ``3 * F`` if the caller puts the call inside
+    ``jax.checkpoint``, and add up those of the experts over ``"data"`` and
+    those of the router over both axes. The matrix products of the output
+    take ``4 * experts * capacity * dim * hidden + 2 * tokens / devices *
+    dim * experts`` FLOPs on each device.
 
     With one or several processes, call it inside your jitted step: outside
     ``jax.jit``, every call compiles again.
@@ -72,7 +72,7 @@ def route_to_experts(
     References:
         Fedus, Zoph and Shazeer, *Switch Transformers: Scaling to Trillion
         Parameter Models with Simple and Efficient Sparsity*, 2021,
-        section 2.2, https://arxiv.org/abs/2101.03961
+        section 2, https://arxiv.org/abs/2101.03961
     """
     # --- solution ---
     experts, dim = params["router"].shape[1], x.shape[1]
