@@ -263,8 +263,9 @@ NONE = (
     "of it: there must be one after each `every` steps"
 )
 LOST = (
-    "after a kill, there is no complete checkpoint any more: keep the "
-    "older ones until the new one is complete"
+    "after a kill, the next run does not go on from a complete checkpoint: "
+    "keep the older ones until the new one is complete, and pass over what "
+    "is unfinished"
 )
 SHIFTED = (
     "the number of a checkpoint is off by one: a state has seen a batch "

@@ -61,8 +61,9 @@ def resume_run(
         ValueError: From Orbax, if the newest checkpoint has another
             structure or other shapes than ``abstract``; the folder keeps
             its checkpoints. Another dtype is cast. Where ``abstract`` has
-            a random key, or an array where the checkpoint has None or an
-            empty container, you get what was saved.
+            a random key, you get what was saved; where it or the
+            checkpoint has None or an empty container for an array, the
+            state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
