@@ -61,9 +61,9 @@ def resume_run(
         ValueError: From Orbax, if the newest checkpoint has another
             structure or other shapes than ``abstract``; the folder keeps
             its checkpoints. Another dtype is cast. Where ``abstract`` has
-            a random key, you get what was saved; where it or the
-            checkpoint has None or an empty container for an array, the
-            state lacks that array.
+            a random key, you get what was saved; where ``abstract`` or
+            the checkpoint has None or an empty container for an array,
+            the state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
