@@ -79,7 +79,7 @@ def on(mesh: str, heads: int, kv_heads: int) -> Case:
 def attention(
     params: Any, x: jax.Array, mesh: Mesh, by: str = "", **how: Any
 ) -> jax.Array:
-    """Compute attention, with key-value heads in turn by something."""
+    """Compute attention, with key-value heads as these would take them."""
     heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
     head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
     own = {
@@ -114,11 +114,18 @@ RIVALS = [
     *(
         same.Rival(
             partial(attention, by=by),
-            f"the {by} take the key-value heads in turn, but query head i "
-            "uses key-value head i // (heads / kv_heads)",
+            f"{taken}: for query head i, it must be "
+            "i // (heads / kv_heads)",
             read="The wrong key-value head",
         )
-        for by in ("query heads", "devices")
+        for by, taken in (
+            ("query heads", "query heads take the key-value heads in turn"),
+            (
+                "devices",
+                "all query heads of a device use one key-value head, the "
+                'device\'s index along "model" modulo kv_heads',
+            ),
+        )
     ),
     same.Rival(
         partial(attention, is_causal=False),

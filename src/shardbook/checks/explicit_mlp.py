@@ -95,7 +95,7 @@ TWICE = same.Rival(
 )
 MISSING = same.Rival(
     lambda params, x: explicit_mlp(params[:-1], x),
-    "the last branch is missing: params can have any number of branches",
+    "the last branch is missing: params can have two or more",
     read="Problem",
 )
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"

@@ -290,7 +290,7 @@ ANEW = (
 )
 UNFINISHED = (
     "after a kill while saving, the next run does not go on from the "
-    "newest complete checkpoint"
+    "newest complete checkpoint, or from step 0 if there is none"
 )
 STATE = (
     "the state is not that of a run that was never killed: check what is "

@@ -17,7 +17,7 @@ def resume_run(
 ) -> Any:
     """Train until the state has seen ``stop`` steps, and return it.
 
-    Start every run of a job with the same call, the first and those that
+    Start every run of a job with this call, the first and those that
     follow a kill; ``stop`` and ``every`` may change. A checkpoint tells how
     many steps its state has seen, and so which batch comes next: a run
     that was killed at any moment repeats at most the steps since the
@@ -35,7 +35,8 @@ def resume_run(
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
             is a folder directly in it, with a number in its name. The
-            first run finds it empty or missing.
+            first run finds it empty or missing. On ``gs://``, each run
+            deletes other folders in it.
         abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
             with the sharding that its array gets in this run: parameters,
             optimizer state, counters and random keys. Each is restored
@@ -53,9 +54,10 @@ def resume_run(
             more.
 
     Returns:
-        The state, of the structure and the shardings of ``abstract``. Its
-        checkpoint is complete. If this run has saved one, the folder has
-        at most the two newest, and nothing half written.
+        The state, of the structure and the shardings of ``abstract``. If
+        it has seen a step, its checkpoint is complete. If this run has
+        saved one, the folder has at most the two newest, and nothing half
+        written.
 
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
