@@ -73,6 +73,12 @@ def types(seen: Seen) -> list[str]:
     return [types_by_path(each["state"]) for each in seen.result]
 
 
+def ended(seen: Seen) -> str:
+    """Name the runs that came to their end."""
+    numbers = ", ".join(str(each["run"]) for each in seen.result)
+    return f"runs that were not killed: {numbers}"
+
+
 def of_runs(seen: Seen, words: Callable[[Any], str]) -> dict[str, str]:
     """Say something of each run that was not killed."""
     return {f"run {each['run']}:": words(each) for each in seen.result}
@@ -250,13 +256,17 @@ def quantities(attempt: Attempt) -> dict[str, str]:
 
 
 NO_STATE = "a run does not return the state"
+NOT_ASKED = (
+    "a run never asks for the batch at which it is to be killed, so it "
+    "does not train all of its steps, or not with their batches"
+)
 COPIED = (
     "arrays are restored into other shardings, and laid out anew: restore "
     "each straight into its sharding in abstract"
 )
 MADE = (
-    "a run that finds a checkpoint takes all of its state from there, and "
-    "never calls make; one that finds none calls it once"
+    "a run that finds a complete checkpoint takes all of its state from "
+    "there, and never calls make; one that finds none calls it once"
 )
 NONE = (
     "the run after a killed one does not go on from a complete checkpoint "
@@ -268,11 +278,11 @@ LOST = (
     "is unfinished"
 )
 SHIFTED = (
-    "the number of a checkpoint is off by one: a state has seen a batch "
-    "twice, or not at all"
+    "a state has seen a step too many or too few: the number of a "
+    "checkpoint, or the end of the loop, is off by one"
 )
 UNUSED = (
-    "a run does not call batch once for each step that it trains, and for "
+    "a run must call batch once for each step that it trains, and for "
     "no other"
 )
 ASKED = (
@@ -317,6 +327,7 @@ CHECKS = (
     same.contract(
         EARLY, named("unfinished"), WAITED, read="A run that does not wait"
     ),
+    same.contract([TOLD, SAVING, RETURNED], ended, NOT_ASKED),
     same.contract([TOLD, SAVING, RETURNED], types, NO_STATE),
     same.contract(TOLD, begins, NONE),
     same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),

@@ -29,8 +29,8 @@ def resume_run(
 
     Call it outside ``jax.jit``. With several processes, all of them make
     the same call, on a folder that each can reach. Only one run at a time
-    may use the folder: a second run may delete or damage the checkpoint
-    that the first is writing.
+    may use the folder: a second run may delete or damage the checkpoints
+    of the first.
 
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
@@ -47,8 +47,8 @@ def resume_run(
             returns the next state, sharded like the one before.
         batch: Gives the batch of a step, counted from 0, on this run's
             mesh. It is called once for each step of this run, in order.
-        stop: How many steps the returned state has seen. It may not be
-            less than those of the newest checkpoint.
+        stop: How many steps the returned state has seen, not less than
+            the newest checkpoint has.
         every: A checkpoint is begun after each ``every`` steps that the
             state has seen, in whichever run, and at ``stop``. There may be
             more.
@@ -62,10 +62,9 @@ def resume_run(
     Raises:
         ValueError: From Orbax, if the newest checkpoint has another
             structure or other shapes than ``abstract``; the folder keeps
-            its checkpoints. Another dtype is cast. Where ``abstract`` has
-            a random key, you get what was saved; where ``abstract`` or
-            the checkpoint has None or an empty container for an array,
-            the state lacks that array.
+            its checkpoints. Another dtype is cast. Where either has a
+            random key, you get what was saved; where either has None or an
+            empty container for an array, the state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
