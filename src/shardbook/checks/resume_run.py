@@ -335,7 +335,7 @@ CHECKS = (
     same.contract(TOLD, batches, ASKED, agree=no_more),
     same.contract([SAVING, RETURNED], begins, LOST),
     same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
-    same.contract(TOLD, makes, MADE),
+    same.contract(TOLD, makes, MADE, read="A part of the state"),
     same.contract([SAVING, EARLY], named("left over"), CLEANED),
     same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
     same.contract(RETURNED, makes, MADE),
@@ -364,6 +364,6 @@ ERRORS = (
         "A target without this run's shardings",
     ),
     ("No such file|not found|does not exist|No steps found", "The API"),
-    ("StepAlreadyExistsError", "The API"),
+    ("StepAlreadyExistsError", "Problem"),
     ("deleted|donated", "Problem"),
 )

@@ -34,9 +34,8 @@ def resume_run(
 
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
-            is a folder directly in it, with a number in its name. The
-            first run finds it empty or missing. On ``gs://``, each run
-            deletes other folders in it.
+            is a folder directly in it, with a number in its name. On
+            ``gs://``, each run deletes other folders in it.
         abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
             with the sharding that its array gets in this run: parameters,
             optimizer state, counters and random keys. Each is restored
@@ -60,11 +59,11 @@ def resume_run(
         written.
 
     Raises:
-        ValueError: From Orbax, if the newest checkpoint has another
-            structure or other shapes than ``abstract``; the folder keeps
-            its checkpoints. Another dtype is cast. Where either has a
-            random key, you get what was saved; where either has None or an
-            empty container for an array, the state lacks that array.
+        ValueError: From Orbax, if the newest checkpoint has other names,
+            another nesting or other shapes than ``abstract``; the folder
+            keeps its checkpoints. Another dtype is cast. Where either has
+            a random key, you get what was saved; where either has None or
+            an empty container for an array, the state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
