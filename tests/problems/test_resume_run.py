@@ -86,6 +86,18 @@ def test_a_stopped_run_ends_like_one_that_was_not(
     )
 
 
+def test_a_checkpoint_of_step_0_is_a_checkpoint(tmp_path: Path) -> None:
+    """What somebody puts there to begin with is not taken for nothing."""
+    abstract, make, step, batch = momentum_run(inputs.mesh_of(1, 1))
+    with ocp.CheckpointManager(tmp_path) as manager:
+        begun = {**make(), "w": make()["w"] + 100}
+        manager.save(0, args=ocp.args.StandardSave(begun))
+
+    state = resume_run(str(tmp_path), abstract, make, step, batch, 1, 1)
+
+    assert np.asarray(state["w"]).min() > 90
+
+
 def test_the_folder_has_the_two_newest(tmp_path: Path) -> None:
     """There is a checkpoint of each interval and one of the last step."""
     mesh = inputs.mesh_of(1, 1)

@@ -41,7 +41,7 @@ def resume_run(
             optimizer state, counters and random keys. Each is restored
             straight into it, without a copy between devices.
         make: Makes the state that the first run starts from, in these
-            shardings. It is called only if there is no checkpoint.
+            shardings. It is called only if no checkpoint is complete.
         step: Jitted; takes a state, which it donates, and a batch, and
             returns the next state, sharded like the one before.
         batch: Gives the batch of a step, counted from 0, on this run's
@@ -62,8 +62,8 @@ def resume_run(
         ValueError: From Orbax, if the newest checkpoint has other names,
             another nesting or other shapes than ``abstract``; the folder
             keeps its checkpoints. Another dtype is cast. Where either has
-            a random key, you get what was saved; where either has None or
-            an empty container for an array, the state lacks that array.
+            a random key, you may get what was saved; where either has None
+            or an empty container for an array, the state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
@@ -81,12 +81,12 @@ def resume_run(
     )
     # Leaving the block waits for what is still being written.
     with ocp.CheckpointManager(folder, options=options) as manager:
-        done = manager.latest_step() or 0  # of the complete checkpoints
-        if done:
+        done = manager.latest_step()  # of the complete checkpoints
+        if done is None:
+            done, state = 0, make()
+        else:
             target = ocp.args.StandardRestore(abstract)
             state = manager.restore(done, args=target)
-        else:
-            state = make()
         while done < stop:
             state = step(state, batch(done))
             done += 1
