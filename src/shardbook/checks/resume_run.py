@@ -257,8 +257,8 @@ def quantities(attempt: Attempt) -> dict[str, str]:
 
 NO_STATE = "a run does not return the state"
 NOT_ASKED = (
-    "a run never asks for the batch at which it is to be killed, so it "
-    "does not train all of its steps, or not with their batches"
+    "another run is killed than the one that should be, or none, so a run "
+    "does not train just its steps, or not with their batches"
 )
 COPIED = (
     "arrays are restored into other shardings, and laid out anew: restore "
@@ -322,6 +322,7 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = (
+    same.contract(EARLY, ended, NOT_ASKED),
     same.contract(EARLY, types, NO_STATE),
     # First: unless a run waits for its files, the next gets in their way.
     same.contract(
