@@ -257,8 +257,8 @@ def quantities(attempt: Attempt) -> dict[str, str]:
 
 NO_STATE = "a run does not return the state"
 NOT_ASKED = (
-    "another run is killed than the one that should be, or none, so a run "
-    "does not train just its steps, or not with their batches"
+    "a run does not train just its steps, each with its own batch, so the "
+    "grader could not kill the run that it meant to"
 )
 COPIED = (
     "arrays are restored into other shardings, and laid out anew: restore "

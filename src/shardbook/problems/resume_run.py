@@ -61,9 +61,10 @@ def resume_run(
     Raises:
         ValueError: From Orbax, if the newest checkpoint has other names,
             another nesting or other shapes than ``abstract``; the folder
-            keeps its checkpoints. Another dtype is cast. Where either has
-            a random key, you may get what was saved; where either has None
-            or an empty container for an array, the state lacks that array.
+            keeps its checkpoints. Another dtype is cast. Where the
+            checkpoint or ``abstract`` has a random key, you may get what
+            was saved; where one of them has None or an empty container for
+            an array, the state lacks that array.
 
     Example:
         ``resume_run("/data/run", abstract, make, step, batch, 100_000,
