@@ -23,24 +23,28 @@ def cost(page: Path) -> int:
 def shared_out(costs: Mapping[str, int], processes: int) -> list[str]:
     """Order pages so that all processes end at about the same time.
 
-    The first shares cost the same, each with the dearest page first. The
-    others have what is cheap, for the processes that end early. To Sphinx,
-    0 processes are its own.
+    The first shares cost the same, each with the dearest page first. So do
+    the others, which have what is cheap, for the processes that end early.
+    To Sphinx, 0 processes are its own.
     """
     processes = processes or 1
-    shares = make_chunks([*costs], processes)[:processes]
+    sizes = [len(share) for share in make_chunks([*costs], processes)]
     pages = sorted(costs, key=lambda name: costs[name], reverse=True)
-    first: list[list[str]] = [[] for _ in shares]
-    count = sum(map(len, shares))
-    for name in pages[:count]:
-        # Those that have room.
-        some = [
-            mine
-            for mine, share in zip(first, shares, strict=True)
-            if len(mine) < len(share)
-        ]
-        min(some, key=lambda mine: sum(costs[n] for n in mine)).append(name)
-    return [name for mine in (*first, pages[count:]) for name in mine]
+    order: list[str] = []
+    for some in (sizes[:processes], sizes[processes:]):
+        shares: list[list[str]] = [[] for _ in some]
+        for name in pages[len(order) : len(order) + sum(some)]:
+            # Those that have room.
+            roomy = [
+                mine
+                for mine, size in zip(shares, some, strict=True)
+                if len(mine) < size
+            ]
+            min(roomy, key=lambda mine: sum(costs[n] for n in mine)).append(
+                name
+            )
+        order += [name for mine in shares for name in mine]
+    return order
 
 
 def reorder(

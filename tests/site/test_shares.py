@@ -22,6 +22,19 @@ def test_processes_have_the_same_to_do() -> None:
     assert rest == [["g"]]
 
 
+def test_what_is_left_is_shared_out_too() -> None:
+    """The shares for processes that end early cost about the same."""
+    costs = {f"{number:02}": 100 - number for number in range(79)}
+    shares = make_chunks(shared_out(costs, 2), 2)
+    whole = [share for share in shares if len(share) == len(shares[0])]
+    sums = [sum(costs[name] for name in share) for share in whole]
+
+    assert len(sums) == 4
+    assert abs(sums[0] - sums[1]) < 10
+    assert abs(sums[2] - sums[3]) < 10
+    assert sums[1] > sums[2]
+
+
 def test_one_process_and_many() -> None:
     """No page is lost, however many processes there are."""
     for processes in (0, 1, 3, 7, 50):
