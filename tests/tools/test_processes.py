@@ -39,10 +39,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     value = uuid.uuid4().hex
     monkeypatch.setenv(MARK, value)
     yield value
-    # On a busy machine, what was killed takes a moment to end.
-    until = time.monotonic() + SHORT
-    while (left := marked(value)) and time.monotonic() < until:
-        time.sleep(0.1)
+    left = marked(value)
     for each in left:
         each.kill()
     assert not left

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 
 import psutil
 
+# Seconds that a killed process may take to end: on a busy machine, it does
+# so later, and one that waits for a disk or a device may never.
+GRACE = 5
 # Which part of the time is hardly any use of the CPU. A busy machine leaves
 # a process more than that.
 HARDLY = 0.02
@@ -36,6 +39,20 @@ def kill(family: Iterable[psutil.Process]) -> None:
     for each in family:
         with contextlib.suppress(psutil.Error):
             each.kill()
+
+
+def wait_for_killed(family: Iterable[psutil.Process]) -> None:
+    """Wait until processes that were killed have ended."""
+    until = time.monotonic() + GRACE
+    for each in family:
+        # A zombie has ended; perhaps nobody ever asks how.
+        with contextlib.suppress(psutil.Error):
+            while (
+                each.is_running()
+                and each.status() != psutil.STATUS_ZOMBIE
+                and time.monotonic() < until
+            ):
+                time.sleep(0.01)
 
 
 class Idleness:

@@ -13,7 +13,13 @@ from typing import Any
 
 import psutil
 
-from shardbook.tools.family import Idleness, kill, kill_group, used
+from shardbook.tools.family import (
+    Idleness,
+    kill,
+    kill_group,
+    used,
+    wait_for_killed,
+)
 from shardbook.tools.lines import lines_of_reader
 from shardbook.tools.processes.fates import (
     Died,
@@ -139,9 +145,10 @@ class Member:
         kill(family)
 
     def close(self) -> None:
-        """Wait until it has ended, and close the files."""
+        """Wait until it has ended with its children; close the files."""
         with contextlib.suppress(psutil.Error):
             self._process.wait()
+        wait_for_killed(self._family)
         for each in self.outputs:
             each.close()
         self.link.close()
