@@ -4,7 +4,7 @@ Sphinx cuts the list of pages into shares of so many pages, and starts with
 the first of them, one for each process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -30,21 +30,27 @@ def shared_out(costs: Mapping[str, int], processes: int) -> list[str]:
     processes = processes or 1
     sizes = [len(share) for share in make_chunks([*costs], processes)]
     pages = sorted(costs, key=lambda name: costs[name], reverse=True)
-    order: list[str] = []
-    for some in (sizes[:processes], sizes[processes:]):
-        shares: list[list[str]] = [[] for _ in some]
-        for name in pages[len(order) : len(order) + sum(some)]:
-            # Those that have room.
-            roomy = [
-                mine
-                for mine, size in zip(shares, some, strict=True)
-                if len(mine) < size
-            ]
-            min(roomy, key=lambda mine: sum(costs[n] for n in mine)).append(
-                name
-            )
-        order += [name for mine in shares for name in mine]
-    return order
+    count = sum(sizes[:processes])
+    return [
+        *dealt(pages[:count], costs, sizes[:processes]),
+        *dealt(pages[count:], costs, sizes[processes:]),
+    ]
+
+
+def dealt(
+    pages: Sequence[str], costs: Mapping[str, int], sizes: Sequence[int]
+) -> list[str]:
+    """Deal out pages, dearest first, to shares of so many pages each."""
+    shares: list[list[str]] = [[] for _ in sizes]
+    for name in pages:
+        # Those that have room.
+        some = [
+            mine
+            for mine, size in zip(shares, sizes, strict=True)
+            if len(mine) < size
+        ]
+        min(some, key=lambda mine: sum(costs[n] for n in mine)).append(name)
+    return [name for mine in shares for name in mine]
 
 
 def reorder(
