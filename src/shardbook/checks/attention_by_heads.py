@@ -77,16 +77,16 @@ def on(mesh: str, heads: int, kv_heads: int) -> Case:
 
 
 def attention(
-    params: Any, x: jax.Array, mesh: Mesh, by: str = "", **how: Any
+    params: Any, x: jax.Array, mesh: Mesh, in_turn: str = "", **how: Any
 ) -> jax.Array:
-    """Compute attention, with key-value heads as these would take them."""
+    """Compute attention; ``in_turn`` tells who takes heads in turn."""
     heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
     head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
     own = {
         "": head * kv_heads // heads,
         "query heads": head % kv_heads,
         "devices": head // on_a_device % kv_heads,
-    }[by]
+    }[in_turn]
     q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
     how = {"is_causal": True} | how
     y = jax.nn.dot_product_attention(q, k[:, :, own], v[:, :, own], **how)
@@ -110,33 +110,33 @@ UNEVEN = 3, 3 * COUNT // 2
 FEWER, OVER = (
     on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call for number in UNEVEN
 )
+HEAD = "The wrong key-value head"
+OWN = "for query head i, it must be i // (heads / kv_heads)"
 RIVALS = [
-    *(
-        same.Rival(
-            partial(attention, by=by),
-            f"{taken}: for query head i, it must be "
-            "i // (heads / kv_heads)",
-            read="The wrong key-value head",
-        )
-        for by, taken in (
-            ("query heads", "query heads take the key-value heads in turn"),
-            (
-                "devices",
-                "all query heads of a device use one key-value head, the "
-                'device\'s index along "model" modulo kv_heads',
-            ),
-        )
-    ),
-    same.Rival(
-        partial(attention, is_causal=False),
-        "tokens attend to later tokens, but attention must be causal",
-        read="Problem",
-    ),
-    same.Rival(
-        partial(attention, scale=1.0),
-        "the scores are not divided by the root of head_dim",
-        read="Problem",
-    ),
+    same.Rival(partial(attention, **how), why, read=read)
+    for how, read, why in (
+        (
+            {"in_turn": "query heads"},
+            HEAD,
+            f"query heads take the key-value heads in turn: {OWN}",
+        ),
+        (
+            {"in_turn": "devices"},
+            HEAD,
+            "all query heads of a device use one key-value head, the "
+            f'device\'s index along "model" modulo kv_heads: {OWN}',
+        ),
+        (
+            {"is_causal": False},
+            "Problem",
+            "tokens attend to later tokens, but attention must be causal",
+        ),
+        (
+            {"scale": 1.0},
+            "Problem",
+            "the scores are not divided by the root of head_dim",
+        ),
+    )
 ]
 ERROR = (
     "no ValueError names the key-value heads and the devices, of which "

@@ -334,7 +334,7 @@ CHECKS = (
     same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),
     same.contract(TOLD, unused, UNUSED),
     same.contract(TOLD, batches, ASKED, agree=no_more),
-    # Slow disks take time, so they come last.
+    # After what is cheap: the slow disk of SAVING takes seconds.
     same.contract([RETURNED, SAVING], ended, NOT_ASKED),
     same.contract([RETURNED, SAVING], types, NO_STATE),
     same.contract([RETURNED, SAVING], begins, LOST),
