@@ -257,7 +257,7 @@ def quantities(attempt: Attempt) -> dict[str, str]:
 
 NO_STATE = "a run does not return the state"
 NOT_ASKED = (
-    "a run does not train just its steps, each with its own batch, so the "
+    "a run does not train exactly its steps, each with its own batch: the "
     "grader could not kill the run that it meant to"
 )
 COPIED = (
@@ -286,7 +286,7 @@ UNUSED = (
     "no other"
 )
 ASKED = (
-    "a run does not ask for just the batches that its newest checkpoint "
+    "a run must ask for exactly the batches that its newest checkpoint "
     "has not seen, up to step `stop`; there must be a checkpoint after "
     "each `every` steps"
 )
@@ -309,7 +309,7 @@ STATE = (
 RESTORED = "the state is not restored into the shardings of abstract"
 FOLDER = (
     "as a run returns, the newest checkpoint must be directly in the "
-    "folder, with a number in its name, and at most the two newest"
+    "folder, with a number in its name, and at most the two newest there"
 )
 WAITED = "as a run returns, its last checkpoint must be complete"
 CLEANED = "a run must remove what an earlier run has left unfinished"

@@ -23,9 +23,9 @@ def resume_run(
     that was killed at any moment repeats at most the steps since the
     newest complete checkpoint.
 
-    Training goes on while a checkpoint is written: ``save`` returns once
-    it has copied the arrays to the host; the copy is at most as large as
-    the shards of the process's devices.
+    Training goes on while a checkpoint is written: ``save`` waits until
+    the one before is written, copies the arrays to the host and returns;
+    the copy is at most as large as the shards of the process's devices.
 
     Call it outside ``jax.jit``. With several processes, all of them make
     the same call, on a folder that each can reach. Only one run at a time
@@ -35,7 +35,8 @@ def resume_run(
     Args:
         folder: Absolute path of the folder of checkpoints, each of which
             is a folder directly in it, with a number in its name. On
-            ``gs://``, each run deletes other folders in it.
+            ``gs://``, each run deletes folders in it that are not complete
+            checkpoints.
         abstract: The state as a tree of ``jax.ShapeDtypeStruct``, each
             with the sharding that its array gets in this run: parameters,
             optimizer state, counters and random keys. Each is restored
