@@ -170,10 +170,10 @@ def is_over(each: Collective, names: Iterable[str]) -> bool:
 
 def in_words(each: Collective, times: int, of: str = "") -> str:
     """Say how often collectives like this run, of what, and over what."""
-    count = f"{times}" if each.bounded else f"{times}?"
-    if each.bounded and not each.exact:
-        count = f"at most {count}"
-    return f"{count} {over_axes(each, of)}"
+    unsure = "" if each.exact else "at most "
+    if not each.bounded:
+        unsure = "in each turn "
+    return f"{unsure}{times} {over_axes(each, of)}"
 
 
 def over_axes(each: Collective, of: str = "") -> str:

@@ -19,6 +19,7 @@ from shardbook.tools.program.budgets import require_within
 from shardbook.tools.program.collective import Collective, is_over
 from shardbook.tools.program.communication import communication
 from shardbook.tools.program.flops import Flops, flops_of
+from shardbook.tools.program.known import require_known
 from shardbook.tools.program.memory import Memory
 from shardbook.tools.program.record import record_of
 from shardbook.tools.program.rows import bytes_by
@@ -192,10 +193,13 @@ class Program:
         """Count the bytes that a device sends in a call.
 
         For the bytes per token, divide by the tokens of the batch that a
-        device, or a group of devices with the same rows, computes. If the
-        program does not say how often a collective runs, or how much it
-        sends, the count is that of :class:`Collective`. The bytes of all
-        branches are added, although a call takes only one.
+        device, or a group of devices with the same rows, computes.
+
+        Where data decides, the count follows a rule: a loop whose end
+        depends on data counts as one turn, so a call that turns more often
+        sends more; all branches count, although a call takes only one; and
+        of a ragged-all-to-all the whole array counts. :meth:`within` gives
+        the least and the most.
 
         Args:
             *axes: Count only collectives between devices that differ in
@@ -204,7 +208,11 @@ class Program:
                 :class:`Collective`) count too, and so do those that are
                 over these axes in one mesh and over others in another.
                 Without axes, count all collectives.
+
+        Raises:
+            ValueError: If the program's meshes have no axis of that name.
         """
+        require_known("mesh axis", axes, self.axes)
         return sum(
             each.sent * each.times
             for each in self.communication
