@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Machine as Machine,
         machine as machine,
     )
+    from shardbook.tools.peak.constants import Constant as Constant
     from shardbook.tools.peak.peak import (
         Peak as Peak,
         PeakArray as PeakArray,
@@ -65,6 +66,7 @@ _HOMES = {
     "BudgetExceeded": "tools.program.budgets",
     "Change": "tools.compare.difference",
     "Collective": "tools.program.collective",
+    "Constant": "tools.peak.constants",
     "Difference": "tools.compare.difference",
     "Drawing": "tools.draw.figure",
     "Finding": "tools.layout.findings",

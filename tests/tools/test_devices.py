@@ -248,6 +248,32 @@ def test_the_total_is_what_xla_gives(
     assert memory.host == 0
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param("v5e:2x2", marks=needs_tpus),
+        pytest.param("h100:1x4", marks=needs_gpus),
+    ],
+)
+def test_captured_arrays(machine: str) -> None:
+    """A constant is part of what the chip's memory has to hold."""
+    kernel = jax.random.normal(jax.random.key(0), (1024, 1024))
+    x = jax.ShapeDtypeStruct(
+        (64, 1024),
+        jnp.float32,
+        sharding=NamedSharding(mesh_of(machine), P("x")),
+    )
+    jitted = jax.jit(lambda x: x @ kernel)
+    seen = program(jitted, x)
+    stats = jitted.lower(x).compile().memory_analysis()
+    total = getattr(stats, "total_allocation_bytes", seen.memory.total)
+
+    # libtpu keeps it as bfloat16, in which it multiplies.
+    assert seen.memory.constants >= kernel.nbytes // 2
+    assert seen.memory.total == pytest.approx(total, abs=1024)
+    assert seen.constants[0].line.startswith(__file__)
+
+
 @needs_tpus
 @pytest.mark.parametrize("rows", [1024, 8192])
 def test_weights_on_the_host_of_a_tpu(rows: int) -> None:

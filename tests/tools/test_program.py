@@ -308,6 +308,114 @@ def test_memory_is_that_of_one_device() -> None:
     assert 0 <= total - memory.total < 100
 
 
+# Random, because XLA makes ones by a broadcast, and folds what it knows.
+RANDOM = np.random.default_rng(0).normal(size=(256, 512))
+KERNEL = RANDOM.astype(np.float32)
+
+
+def by_a_matrix(kernel: Any, x: jax.Array) -> jax.Array:
+    """Multiply x by a matrix."""
+    return x @ kernel
+
+
+def by_a_module(kernel: Any, x: jax.Array) -> jax.Array:
+    """Call a Module that has the matrix."""
+    linear = nnx.Linear(256, 512, use_bias=False, rngs=nnx.Rngs(0))
+    linear.kernel.set_value(kernel)
+    y: jax.Array = linear(x)
+    return y
+
+
+def by_layers(kernel: Any, x: jax.Array) -> jax.Array:
+    """Scan over two halves of the matrix."""
+
+    def layer(x: jax.Array, half: jax.Array) -> tuple[jax.Array, None]:
+        return jnp.tanh(x @ half), None
+
+    halves = jnp.stack((kernel[:, :256], kernel[:, 256:]))
+    return jax.lax.scan(layer, x, halves)[0]
+
+
+@pytest.mark.parametrize("made", ["by JAX", "by NumPy"])
+@pytest.mark.parametrize("function", [by_a_matrix, by_a_module, by_layers])
+def test_captured_arrays(function: Callable[..., Any], made: str) -> None:
+    """What a function captures is in the memory, and has its line."""
+    kernel: Any = KERNEL
+    if made == "by JAX":
+        kernel = place(KERNEL, EIGHT, None, "model")
+    x = place(jnp.ones((16, 256)), EIGHT, "model")
+    # As people write it, with a Module for example.
+    jitted = jax.jit(lambda x: function(kernel, x))
+    seen = program(jitted, x)
+    passed = program(jax.jit(function), kernel, x)
+    stats = jitted.lower(x).compile().memory_analysis()
+
+    assert [each.bytes for each in seen.constants] == [KERNEL.nbytes]
+    assert seen.memory.constants == KERNEL.nbytes
+    assert f", {Path(__file__).name}:" in repr(seen.constants[0])
+    assert seen.memory.total > KERNEL.nbytes + seen.memory.arguments
+    # jax 0.12 has it, and counts numbers and pointers, too.
+    total = getattr(stats, "total_allocation_bytes", seen.memory.total)
+    assert 0 <= total - seen.memory.total < 100
+    assert abs(seen.peak.difference) < 0.01
+    assert seen.peak.arrays[0].what == "constant"
+    rows = [line for line in repr(seen).splitlines() if "524,288" in line]
+    assert "constants, whole on each device" in rows[0]
+    assert "f32[" in rows[1]
+    assert f"{Path(__file__).name}:" in rows[1]
+    with pytest.raises(BudgetExceeded):
+        seen.within(memory=KERNEL.nbytes)
+    details = [each.details for each in (seen - passed).changes]
+    assert "constants 0 -> 524,288" in "\n".join(details)
+    assert passed.constants == ()
+    assert "constants" not in repr(passed)
+
+
+def test_constants_of_a_scan_are_there_once() -> None:
+    """What goes into a loop has the line of the loop."""
+    x = jnp.ones((16, 256))
+
+    def function(x: jax.Array) -> jax.Array:
+        square = KERNEL @ KERNEL.T
+        return jax.lax.fori_loop(0, 9, lambda i, y: y @ square, x)
+
+    seen = program(function, x)
+    line = function.__code__.co_firstlineno + 1
+
+    (constant,) = seen.constants
+    assert constant.array == "f32[256,256]"
+    assert constant.line == f"{__file__}:{line + 1}"
+
+
+def test_what_a_loop_sends_whose_end_depends_on_data() -> None:
+    """The report counts one turn, and says so; a budget is undecided."""
+    x = place(jnp.ones((64, 64)), GRID, "data", "model")
+
+    def looped(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(
+            lambda x: x[0, 0] < 9, lambda x: x + x.sum(0), x
+        )
+
+    seen = program(looped, x)
+
+    assert "\n  in each turn 1 all-reduce over data" in repr(seen)
+    with pytest.raises(ValueError, match="end depends on data"):
+        seen.within(sent={"data": seen.sent("data")})
+
+
+def test_an_axis_that_the_program_does_not_have() -> None:
+    """sent() refuses it, or a misspelled axis would pass as 0 bytes."""
+    x = place(jnp.ones((64, 64)), GRID, "data", "model")
+    seen = program(lambda x: x.sum(0), x)
+
+    assert seen.sent("data") > seen.sent("model") == 0
+    for axes in (("dta",), ("data", "modle")):
+        with pytest.raises(ValueError, match=r"mesh axis '(dta|modle)'"):
+            seen.sent(*axes)
+    with pytest.raises(ValueError, match="this program has no mesh"):
+        program(jnp.sum, jnp.ones(3)).sent("data")
+
+
 MIB = 2**20
 # What libtpu 0.0.50 and, without a total, 0.0.42 gave for four v5e:
 # arguments, results, temporaries, donated, peak and total, and on the host

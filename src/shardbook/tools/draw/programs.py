@@ -21,7 +21,7 @@ from shardbook.tools.program.report import Program
 _WIDTH = 312
 _HIGH = 14
 _LETTER = 7.5
-_MEMORY = ("arguments", "results", "temporaries")
+_MEMORY = ("arguments", "results", "temporaries", "constants")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,12 @@ def _words(x: float, y: float, words: str, **attributes: str) -> str:
 def _memory(name: str, program: Program) -> _Bar:
     memory = program.memory
     kept = memory.results - memory.donated
-    counts = (memory.arguments, kept, memory.temporaries)
+    counts = (
+        memory.arguments,
+        kept,
+        memory.temporaries,
+        memory.constants,
+    )
     parts = zip(_MEMORY, counts, strict=True)
     return _Bar(
         name,

@@ -90,7 +90,7 @@ class Packing:
             value.end = walk.end
         together: defaultdict[Value, list[Value]] = defaultdict(list)
         for value in walk.values:
-            # Constants are part of the program.
+            # Constants have memory of their own.
             if value.shape.space == 0 and value.maker.opcode != "constant":
                 together[value.first].append(value)
         self._home = {

@@ -11,6 +11,7 @@ from shardbook.tools.hlo.sources import Sources, direction_of
 from shardbook.tools.hlo.text import Computation, Instruction, Module
 from shardbook.tools.lines import name_of, short
 from shardbook.tools.peak.buffers import Buffer, Packing
+from shardbook.tools.peak.constants import constants_of
 from shardbook.tools.peak.inplace import number_of
 from shardbook.tools.peak.liveness import Value
 from shardbook.tools.tables import (
@@ -54,7 +55,8 @@ class PeakArray:
             of several. Empty if not.
         what: What computes them: the end of ``op_name``, such as
             ``"log_softmax/exp"``, with ``*`` for the numbers of several
-            layers. Empty for an argument.
+            layers. ``"constant"`` for an array that is part of the program.
+            Empty for an argument.
         is_result: Whether the program returns them. Their memory is theirs
             for all of the call, also before they are there.
         direction: The pass of a gradient that computes them, as in
@@ -162,10 +164,26 @@ def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
         names: The names of its parameters, by number.
         total: The bytes that XLA assigns to it.
     """
+    constants = [
+        PeakArray(
+            array=each.array,
+            count=1,
+            bytes=each.bytes,
+            argument="",
+            what="constant",
+            is_result=False,
+            direction="",
+            line=each.line,
+            op_name="",
+        )
+        for each in constants_of(module)
+    ]
     buffers, at = Packing(module).peak()
     entry, sources = module.computations[module.entry], Sources(module.head)
     alike: defaultdict[tuple[object, ...], list[PeakArray]]
     alike = defaultdict(list)
+    for each in constants:
+        alike[_key(each)].append(each)
     for buffer in buffers:
         value = _held(buffer, at)
         if buffer.parameter is not None:

@@ -1,7 +1,10 @@
 """The memory that XLA assigns to a compiled program."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from shardbook.tools.peak.constants import Constant
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Memory:
             intermediates that are offloaded. No other figure includes
             them. On CPU there is only one memory, so offloaded arrays
             count like any others.
+        constants: Bytes of the arrays that are part of the program: what
+            the function reads from outside instead of taking it as an
+            argument, whole on each device. They are listed in
+            ``constants`` of :class:`Program`.
     """
 
     arguments: int
@@ -27,10 +34,14 @@ class Memory:
     temporaries: int
     donated: int
     host: int = 0
+    constants: int = 0
 
     @classmethod
-    def of(cls, stats: Any) -> "Memory":
+    def of(cls, stats: Any, constants: Iterable[Constant] = ()) -> "Memory":
         """Read the result of a compiled program's ``memory_analysis()``.
+
+        Constants are no figure of it. They count in the total that jax
+        0.12 gives.
 
         Its peak is not used: on CPU it lacks the temporaries, and on TPU
         it includes what is on the host or in VMEM. XLA for TPU may also
@@ -43,10 +54,11 @@ class Memory:
         results = stats.output_size_in_bytes
         donated = stats.alias_size_in_bytes
         temporaries = stats.temp_size_in_bytes
+        within = sum(each.bytes for each in constants)
         total = getattr(stats, "total_allocation_bytes", None)
         if total:
             # It is more than the sum where the host computes, too.
-            rest = total - arguments - results + donated
+            rest = total - arguments - results + donated - within
             temporaries = min(temporaries, rest)
         host = (
             stats.host_argument_size_in_bytes
@@ -54,14 +66,13 @@ class Memory:
             + stats.host_temp_size_in_bytes
             - stats.host_alias_size_in_bytes
         )
-        return cls(arguments, results, temporaries, donated, host)
+        return cls(arguments, results, temporaries, donated, host, within)
 
     @property
     def total(self) -> int:
         """Bytes of device memory; donated memory counts once."""
-        return (
-            self.arguments + self.results + self.temporaries - self.donated
-        )
+        needed = self.arguments + self.results + self.temporaries
+        return needed + self.constants - self.donated
 
 
 def lacks_fusions(text: str) -> bool:

@@ -10,6 +10,7 @@ from jax.sharding import NamedSharding
 from shardbook.tools.arrays.modules import modules_unharmed
 from shardbook.tools.arrays.shards import device_id, devices_in
 from shardbook.tools.hlo.text import Module
+from shardbook.tools.peak.constants import constants_of
 from shardbook.tools.program.arguments import arguments_of, paths_of
 from shardbook.tools.program.communication import communication
 from shardbook.tools.program.compiling import (
@@ -96,8 +97,8 @@ def program(
             is or holds a Module or Variable, and under :func:`jax.jit` if
             none does. Its arrays are then traced, and all other arguments
             (a mesh, a number, a function) are bound. Pass all arrays as
-            arguments, because an array that the function closes over
-            becomes a constant of the program. What a
+            arguments, because an array that the function captures becomes
+            a constant of the program, whole on each device. What a
             :func:`functools.partial` binds, and the object of a jitted
             method, are passed as arguments too:
             ``program(partial(step, model), x)`` is
@@ -168,6 +169,7 @@ def program(
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
     module = Module.of(text)
+    constants = constants_of(module)
     device = _device(compiled)
     return Program(
         communication=communication(
@@ -176,7 +178,8 @@ def program(
             ids=_ids(compiled),
             arguments=paths,
         ),
-        memory=Memory.of(compiled.memory_analysis()),
+        memory=Memory.of(compiled.memory_analysis(), constants),
+        constants=constants,
         arguments=arguments,
         axes=_sizes(meshes),
         chip=str(device.device_kind) if device else "",

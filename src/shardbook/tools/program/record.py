@@ -66,6 +66,7 @@ def record_of(program: "Program") -> dict[str, Any]:
             "temporaries": memory.temporaries,
             "donated": memory.donated,
             "host": memory.host,
+            "constants": memory.constants,
         },
         "flops": {"total": flops.total, "counted": flops.counted},
         "collectives": _rows(

@@ -13,6 +13,7 @@ from shardbook.tools.compare.programs import compare, require_saved
 from shardbook.tools.hlo.operands import names_of_parameters
 from shardbook.tools.hlo.text import Module
 from shardbook.tools.machines.devices import MEMORY
+from shardbook.tools.peak.constants import Constant, constants_of
 from shardbook.tools.peak.peak import Peak, peak_of
 from shardbook.tools.program.arguments import Argument
 from shardbook.tools.program.budgets import require_within
@@ -35,6 +36,8 @@ class Program:
         communication: The collectives, each with its mesh axes, its bytes,
             how often it runs, and the line of code that caused it.
         memory: The bytes that XLA assigns to the program on one device.
+        constants: The arrays that are part of the program, the largest
+            first, such as those that the function reads from outside.
         arguments: Each array that the program uses, how it is sharded, and
             whether it is donated or copied first. None if unknown: the
             program was passed in lowered or compiled, or its arguments
@@ -54,6 +57,7 @@ class Program:
 
     communication: tuple[Collective, ...]
     memory: Memory
+    constants: tuple[Constant, ...]
     arguments: tuple[Argument, ...] | None
     axes: Mapping[str, int]
     chip: str
@@ -75,9 +79,11 @@ class Program:
                 ``get_compiled_memory_stats()``.
         """
         module = Module.of(text)
+        constants = constants_of(module)
         return cls(
             communication(module),
-            Memory.of(stats),
+            Memory.of(stats, constants),
+            constants,
             arguments=None,
             axes={},
             chip="",
@@ -95,9 +101,8 @@ class Program:
         An argument for which the function has no name is ``"args[0]"``, or
         ``"rest[0]"`` for ``*rest``, and where two paths would be the same,
         they are written as ``"tree['a.b']"``.
-        Arrays that are offloaded to the host are not in it. A type below a
-        byte, such as int4, counts one byte for each element, as in
-        ``nbytes``, but XLA may pack it. None if ``arguments`` is None.
+        Arrays that are offloaded to the host are not in it. None if
+        ``arguments`` is None.
         """
         return self._bytes(False)
 

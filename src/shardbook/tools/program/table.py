@@ -1,11 +1,13 @@
 """The tables of a report on a program."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from shardbook.tools.arrays.paths import repeated, roll_up
+from shardbook.tools.lines import short
 from shardbook.tools.program.memory import lacks_fusions
 from shardbook.tools.program.rows import rows_of
 from shardbook.tools.tables import Column, Table, rows_shown
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 # A longer table is rolled up, then summed up but for the largest.
 _SHOWN = 8
 _COLLECTIVES = 24
+# Smaller constants are tables that XLA makes, and masks.
+_LARGE = 2**16
+# How many constants have a row, alike ones together.
+_NAMED = 3
 # Before the names in a path, of which the last two stay.
 _IN_PATHS = r"(?=\.[^\s.,]+\..* over )"
 # A name, its number, and how many arrays or lines it stands for.
@@ -31,6 +37,8 @@ def tables_of(program: "Program") -> list[Table]:
         "temporaries": memory.temporaries,
         "donated": -memory.donated,
     }
+    if memory.constants:
+        sizes["constants, whole on each device"] = memory.constants
     lacking = ", except inside fusions" * lacks_fusions(program.text)
     sizes[f"total{lacking}"] = memory.total
     if program.available is not None:
@@ -39,6 +47,10 @@ def tables_of(program: "Program") -> list[Table]:
     if memory.host:
         sizes["on the host, not in the total"] = memory.host
     tables = [_table("memory", "bytes on one device", sizes.items())]
+    if memory.constants >= _LARGE:
+        title = "constants, such as captured arrays"
+        unit = "bytes on one device"
+        tables.append(_largest(title, unit, _constants(program), _NAMED))
     if program.argument_bytes is not None:
         rows = _rolled_up(program.argument_bytes)
         unit = "bytes on one device"
@@ -56,6 +68,19 @@ def tables_of(program: "Program") -> list[Table]:
         title = "transfers before it starts"
         tables.append(_largest(title, "bytes", rows))
     return tables
+
+
+def _constants(program: "Program") -> list[_Row]:
+    """Give the constants that are alike and of one line a row."""
+    names = short({one.line for one in program.constants if one.line})
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for each in program.constants:
+        line = names.get(each.line, "unknown line")
+        alike[f"{each.array}, {line}"].append(each.bytes)
+    return [
+        (f"{len(sizes)} {what}", sum(sizes), len(sizes))
+        for what, sizes in alike.items()
+    ]
 
 
 def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
