@@ -29,10 +29,6 @@ LARGE = 2**16
 SHARE = 1 / 20
 
 
-# An accelerator computes in tiles of so many columns.
-TILE = 128
-
-
 # How many arrays a finding names; of more, it says what is common to them.
 _NAMED = 3
 
@@ -49,7 +45,7 @@ class Finding:
         bytes: What is at stake on one device, for all arrays together. For
             ``replicated``, ``other_axes`` and ``optimizer_state`` it is
             the difference from the layout that was expected, for
-            ``largest_axis`` and ``one_device`` the bytes of the arrays.
+            ``one_device`` the bytes of the arrays.
         why: What looks wrong, in words.
     """
 
@@ -175,13 +171,28 @@ def replicated(leaves: Leaves) -> Iterator[Found]:
     "kernel", and as many axes. Or they are a quarter of the tree, and what
     is replicated takes a twentieth of the bytes on a device. Sums that are
     not reduced are not replicated, and what is in the memory of hosts
-    takes no device's.
+    takes no device's. Parameters are compared without the state of the
+    optimizer, which ZeRO-1 shards although they are replicated.
     """
     everything = [
         leaf
         for leaf in _on_meshes(leaves)
         if leaf.same_as is None and not leaf.host_memory
     ]
+    parameters = [leaf for leaf in everything if not _is_state(leaf)]
+    yield from _replicated_among(parameters)
+    for each in _replicated_among(everything):
+        if _is_state(each[0]):
+            yield each
+
+
+def _is_state(leaf: "LeafLayout") -> bool:
+    """Tell whether an array is of an optimizer's state."""
+    return not {"opt_state", "mu", "nu"}.isdisjoint(leaf.path.split("."))
+
+
+def _replicated_among(everything: list["LeafLayout"]) -> Iterator[Found]:
+    """Find those of some arrays that are replicated, though large."""
     kinds: dict[tuple[str, int], list[LeafLayout]] = defaultdict(list)
     for leaf in everything:
         name = leaf.path.rpartition(".")[2]
@@ -240,38 +251,12 @@ def other_axes(leaves: Leaves) -> Iterator[Found]:
                 )
 
 
-def largest_axis(leaves: Leaves) -> Iterator[Found]:
-    """Find matrices whose smaller axis alone is sharded, into thin parts.
-
-    Of two axes, where the larger is at least four times the other and
-    could be divided by the same mesh axes. As long as the parts are no
-    thinner than a tile, either axis will do.
-    """
-    for leaf in _on_meshes(leaves):
-        axes = axes_of(leaf)
-        if len(leaf.shape) != 2 or not _is_large(leaf):
-            continue
-        large = int(leaf.shape[1] > leaf.shape[0])
-        small, parts = 1 - large, _parts(leaf)
-        if (
-            leaf.shape[large] >= 4 * leaf.shape[small]
-            and axes[small]
-            and not axes[large]
-            and leaf.shape[small] // parts < TILE
-            and leaf.shape[large] % parts == 0
-        ):
-            yield (
-                leaf,
-                _size(leaf),
-                f"{leaf.where} cuts the dimension of "
-                f"{leaf.shape[small]:,} to {leaf.shape[small] // parts} "
-                "on each device and leaves that of "
-                f"{leaf.shape[large]:,} whole",
-            )
-
-
 def optimizer_state(leaves: Leaves) -> Iterator[Found]:
-    """Find optimizer state that is laid out otherwise than its parameter.
+    """Find optimizer state that is laid out worse than its parameter.
+
+    It takes more of a device's memory than with the parameter's spec, or
+    as much by other axes, so that each step moves it. What takes less is
+    sharded further on purpose, as in ZeRO.
 
     Below "opt_state", the longest end of a path that also ends the path of
     an array of the same shape elsewhere tells the parameter. Of several,
@@ -292,12 +277,14 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
         ends = (names[start:] for start in range(len(names)))
         found = [parameters[end, leaf.shape] for end in ends if leaf.shape]
         params = next(filter(None, found), [])
-        if params and _placement(leaf) not in map(_placement, params):
-            param = params[0]
+        if not params or _placement(leaf) in map(_placement, params):
+            continue
+        param = min(params, key=lambda each: each.bytes_per_device)
+        more = leaf.bytes_per_device - param.bytes_per_device
+        if more >= 0:
             yield (
                 leaf,
-                leaf.repeats
-                * abs(leaf.bytes_per_device - param.bytes_per_device),
+                leaf.repeats * more,
                 f"{leaf.where}, while the parameter of that name is "
                 f"{param.where}",
             )
@@ -339,7 +326,6 @@ RULES: dict[str, Rule] = {
     for rule in (
         replicated,
         other_axes,
-        largest_axis,
         optimizer_state,
         one_device,
     )

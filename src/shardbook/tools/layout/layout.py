@@ -179,8 +179,7 @@ class TreeLayout(Sequence[LeafLayout]):
 
         Args:
             ignore: Names of rules to leave out: ``replicated``,
-                ``other_axes``, ``largest_axis``, ``optimizer_state`` and
-                ``one_device``.
+                ``other_axes``, ``optimizer_state`` and ``one_device``.
 
         Raises:
             ValueError: If there is no rule of that name.
