@@ -2,24 +2,28 @@
 
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
 from hypothesis import given
 from jax.sharding import (
     AbstractMesh,
     AxisType,
+    Mesh,
     NamedSharding,
     PartitionSpec as P,
 )
 from strategies import MESHES, TREES, Pair, placed
 
-from shardbook import layout
+from shardbook import layout, program
+from shardbook.tools.arrays.shards import describe_holders
 
 MODEL = MESHES[0]
 
@@ -176,6 +180,85 @@ def test_what_is_on_no_device() -> None:
     assert table.bytes == table.bytes_per_device == 0
     assert table.bytes_on == {}
     assert repr(layout({})).splitlines()[1].startswith("0 devices")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [("int4", 4), ("uint4", 4), ("int2", 2), ("float4_e2m1fn", 4)],
+)
+def test_types_below_a_byte(dtype: str, bits: int) -> None:
+    """layout() and program() count them packed, as XLA does."""
+    columns = NamedSharding(MESHES[1], P(None, "model"))
+    x = jax.device_put(jnp.ones((512, 1024), dtype), columns)
+    seen = program(lambda x: x.astype(jnp.float32).sum(), x)
+    size = 512 * 1024 // 4 * bits // 8
+
+    assert layout(x).bytes_per_device == size
+    assert seen.argument_bytes == {"x": seen.memory.arguments}
+    assert seen.memory.arguments == size
+    assert layout(jnp.ones((3, 3), dtype)).bytes == -(-9 * bits // 8)
+
+
+def test_the_metadata_of_a_checkpoint(tmp_path: Path) -> None:
+    """layout() shows how arrays were sharded when they were saved."""
+    specs = {"kernel": P(None, "model"), "moments": P(("data", "model"))}
+    tree = {
+        name: jax.device_put(
+            jnp.ones((8, 16)), NamedSharding(MESHES[1], spec)
+        )
+        for name, spec in specs.items()
+    }
+    with ocp.StandardCheckpointer() as saver:
+        saver.save(tmp_path / "saved", tree | {"step": jnp.zeros(())})
+        saver.wait_until_finished()
+        saved = saver.metadata(tmp_path / "saved")
+    seen = layout(saved.item_metadata)
+
+    for name, spec in specs.items():
+        assert seen[name].where == str(spec).replace(",)", ")")
+        assert seen[name].shard_shape == layout(tree)[name].shard_shape
+    assert seen["step"].where == "not on a device"
+    with pytest.raises(TypeError, match="is a StepMetadata") as caught:
+        layout(saved)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_the_result_of_a_callback(first: int) -> None:
+    """Only one device has it, although JAX says that all do."""
+    devices = jax.devices() if first == 0 else jax.devices()[::-1]
+    mesh = Mesh(np.reshape(devices, (2, 4)), ("data", "model"))
+    rows = NamedSharding(mesh, P("data"))
+    x = jax.device_put(jnp.ones((8, 4)), rows)
+
+    def double(x: jax.Array) -> jax.Array:
+        y: jax.Array = jax.pure_callback(lambda x: 2 * np.asarray(x), x, x)
+        return y
+
+    y = jax.jit(double)(x)
+    (finding,) = layout({"y": y}).findings()
+    held = {
+        shard.device.id: float(shard.data.sum())
+        for shard in y.addressable_shards
+    }
+
+    assert y.is_fully_replicated
+    assert held == dict.fromkeys(range(8), 0.0) | {first: 64.0}
+    assert layout(y)[0].where == f"device {first} alone"
+    assert describe_holders(y.sharding, y.shape) == [
+        f"  device {first}: [0:8, 0:4]"
+    ]
+    assert "device_put keeps the zeros" in finding.why
+    with pytest.raises(TypeError, match="GSPMDSharding"):
+        jax.jit(jnp.sum)(y)
+    copied = jax.device_put(y, NamedSharding(mesh, P()))
+    sums = sorted(float(x.data.sum()) for x in copied.addressable_shards)
+    assert sums == [*[0.0] * 7, 64.0]
+
+    def constrained(x: jax.Array) -> jax.Array:
+        return jax.lax.with_sharding_constraint(double(x), rows)
+
+    assert layout(jax.jit(constrained)(x)).findings() == ()
 
 
 def test_the_table_as_html() -> None:

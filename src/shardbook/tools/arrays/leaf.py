@@ -6,13 +6,19 @@ from functools import cache
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding, Sharding
+from jax.sharding import (
+    AbstractMesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+)
 
 from shardbook.tools.arrays.shards import (
     Device,
     device_id,
     devices_in,
     mesh_axes,
+    only_holder,
 )
 
 
@@ -24,7 +30,7 @@ class LeafLayout:
         path: The names that lead to the array, joined by dots.
         shape: The shape of the whole array.
         dtype: The name of its dtype.
-        itemsize: Bytes of one element.
+        bits: Bits of one element: 4 for int4, of which two share a byte.
         sharding: Its sharding, or ``None`` if the array is on no device,
             like a NumPy array, a Python number, an abstract array without
             a sharding or a deleted array.
@@ -41,7 +47,7 @@ class LeafLayout:
     path: str
     shape: tuple[int, ...]
     dtype: str
-    itemsize: int
+    bits: int
     sharding: Sharding | None
     shard_shape: tuple[int, ...] | None
     same_as: str | None = None
@@ -62,6 +68,8 @@ class LeafLayout:
             case jax.sharding.SingleDeviceSharding():
                 (device,) = self.devices
                 words = f"one device: {device_id(device)}"
+            case _ if (only := only_holder(self.sharding)) is not None:
+                words = f"device {device_id(only)} alone"
             case _:
                 words = type(self.sharding).__name__
         return f"{words}, {self.host_memory}" if self.host_memory else words
@@ -123,10 +131,15 @@ class LeafLayout:
 
     @property
     def bytes_per_device(self) -> int:
-        """Bytes on each device that holds a part, as ``nbytes`` counts."""
+        """Bytes on each device that holds a part.
+
+        A type below a byte, such as int4, is packed, as XLA counts it in a
+        program. NumPy's ``nbytes`` and, on CPU, jax 0.10 take a byte for
+        each element.
+        """
         if self.shard_shape is None:
             return 0
-        return math.prod(self.shard_shape) * self.itemsize
+        return -(-math.prod(self.shard_shape) * self.bits // 8)
 
     @property
     def bytes(self) -> int:
@@ -153,11 +166,13 @@ def leaf_of(
         ValueError: If the sharding doesn't fit the shape.
     """
     shape = tuple(array.shape)
+    if sharding is not None and not isinstance(sharding, Sharding):
+        sharding = _noted_sharding(sharding)
     return LeafLayout(
         path=path,
         shape=shape,
         dtype=_name_of(array.dtype),
-        itemsize=array.dtype.itemsize,
+        bits=_bits_of(array.dtype),
         sharding=sharding,
         shard_shape=_shard_shape(sharding, shape),
         deleted=deleted,
@@ -165,8 +180,34 @@ def leaf_of(
     )
 
 
+def _noted_sharding(noted: Any) -> NamedSharding | None:
+    """Read what the metadata of a checkpoint says of an array's sharding.
+
+    Orbax notes the mesh; its devices need not be here. What was on one
+    device has no mesh.
+    """
+    if not hasattr(noted, "partition_spec"):
+        return None
+    mesh = AbstractMesh(tuple(map(int, noted.shape)), (*noted.axis_names,))
+    # In JSON, a tuple of axes is a list.
+    entries = [
+        tuple(entry) if isinstance(entry, list) else entry
+        for entry in noted.partition_spec
+    ]
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
 # NumPy makes the name anew each time.
 _name_of = cache(str)
+
+
+@cache
+def _bits_of(dtype: Any) -> int:
+    """Give the bits of an element."""
+    # NumPy knows no type below a byte, and JAX no bits of a random key.
+    if dtype.itemsize == 1:
+        return int(jax.dtypes.itemsize_bits(dtype))
+    return 8 * int(dtype.itemsize)
 
 
 @cache

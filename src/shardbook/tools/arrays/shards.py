@@ -1,6 +1,7 @@
 """Where the shards of an array are: devices, slices and mesh axes."""
 
 import math
+import re
 from collections.abc import (
     Iterable,
     Sequence,
@@ -63,17 +64,34 @@ def devices_in(sharding: Sharding) -> Sequence[Device]:
             return list(sharding.device_set)
 
 
+def only_holder(sharding: Sharding) -> jax.Device | None:
+    """Give the device that alone has the values, if JAX says that all do.
+
+    The result of a callback under jit has such a sharding. JAX takes it
+    for replicated, but the other devices hold zeros.
+    """
+    if isinstance(sharding, NamedSharding):
+        return None
+    # The class is private, but not its name in print.
+    found = re.search(r"maximal device=(\d+)", repr(sharding))
+    if found is None:
+        return None
+    return list(sharding.devices_indices_map(()))[int(found[1])]
+
+
 def slices_of(
     sharding: Sharding, shape: tuple[int, ...]
 ) -> dict[Any, Slice]:
     """Give the slice of an array that each device holds."""
     if not isinstance(sharding, NamedSharding):
+        only = only_holder(sharding)
         return {
             device: tuple(
                 part.indices(size)[:2]
                 for part, size in zip(index, shape, strict=True)
             )
             for device, index in sharding.devices_indices_map(shape).items()
+            if only in (None, device)
         }
     # By hand, for JAX does it for neither an abstract mesh nor a sum that
     # is not reduced.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shardbook.tools.arrays.leaf import LeafLayout
 from shardbook.tools.arrays.leaf import LeafLayout, axes_of
 from shardbook.tools.arrays.paths import pattern_of
+from shardbook.tools.arrays.shards import only_holder
 
 # What is smaller costs little, wherever it is: most biases and scales.
 LARGE = 2**16
@@ -298,8 +299,19 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
     """Find arrays on one device, while others are on a mesh of several.
 
     Scalars are not reported, though a call with a committed one raises the
-    same error.
+    same error. What JAX takes for replicated is one device's, too, where
+    the others hold zeros.
     """
+    for leaf in leaves:
+        if leaf.sharding and only_holder(leaf.sharding):
+            yield (
+                leaf,
+                _size(leaf),
+                f"{leaf.where} has its values, although JAX says that all "
+                "do: the next call raises a TypeError, and device_put "
+                "keeps the zeros of the others. Constrain the result of a "
+                "callback in the function that calls it",
+            )
     sizes = [
         leaf.sharding.mesh.size
         for leaf in leaves

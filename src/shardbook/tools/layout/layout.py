@@ -1,6 +1,7 @@
 """Report how the arrays of a tree or Module are laid out on devices."""
 
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -310,7 +311,8 @@ def _leaf(path: str, leaf: Any) -> LeafLayout:
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "
-            f"the leaf at {path!r} is a {type(leaf).__name__}: {leaf!r}"
+            f"the leaf at {path!r} is a {type(leaf).__name__}: "
+            f"{reprlib.repr(leaf)}"
         )
     is_array = isinstance(array, jax.Array)
     deleted = is_array and array.is_deleted()
@@ -339,10 +341,11 @@ def layout(tree: Any) -> TreeLayout:
             :class:`flax.nnx.Module`, an :class:`flax.nnx.State`, Linen
             variables with or without boxes, optimizer state, or abstract
             arrays with shardings, on a mesh of devices or an abstract
-            one. A Variable that a Module holds twice is reported once,
-            and an array that two Variables share is counted once. Leaves
-            that are functions, such as the activation of an Equinox
-            module, are left out.
+            one. The metadata of an Orbax checkpoint is shown on the mesh
+            that it was saved from. A Variable that a Module holds twice is
+            reported once, and an array that two Variables share is counted
+            once. Leaves that are functions, such as the activation of an
+            Equinox module, are left out.
 
     Returns:
         One :class:`LeafLayout` for each array, with its shape and bytes
