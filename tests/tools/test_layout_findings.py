@@ -163,22 +163,6 @@ def test_nothing_is_wrong_with_right_layouts(name: str) -> None:
     assert layout(RIGHT[name]).findings() == ()
 
 
-def test_zero_by_annotation() -> None:
-    """What optimizer_sharding of Flax makes is no mistake."""
-    with jax.set_mesh(GRID):
-        linear = nnx.Linear(512, 512, use_bias=False, rngs=nnx.Rngs(0))
-        linear.kernel = nnx.Param(
-            jnp.ones((512, 512)),
-            out_sharding=(None, "model"),
-            optimizer_sharding=("data", "model"),
-        )
-        state = nnx.Optimizer(linear, optax.adam(1e-3), wrt=nnx.Param)
-    seen = layout({"m": linear, "o": state})
-
-    assert seen["o.opt_state.0.mu.kernel"].where == "P('data', 'model')"
-    assert seen.findings() == ()
-
-
 def test_optimizer_state_and_its_parameter() -> None:
     """Moments that were made before the model was placed are named."""
 
