@@ -21,6 +21,10 @@ def mixed_precision_step(
     a device sends: two bytes for a weight, four for a gradient. XLA's CPU
     compiler sends bfloat16 as float32, so there it is eight bytes.
 
+    A device holds shards between steps, but in a step all ``2 * N`` bytes
+    of the bfloat16 weights, or ``4 * N`` of whole float32 gradients where
+    the compiler puts off the sums.
+
     Args:
         loss: ``loss(params, batch)``: the mean over the rows of ``batch``,
             a float32 scalar. It is given whole bfloat16 parameters and a
