@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from flax import nnx
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from messages import QUOTED
 
 from shardbook import book
@@ -78,6 +78,21 @@ def of_a_method() -> object:
     return nnx.shard_map(call, mesh=mesh, in_specs=P(), out_specs=P())
 
 
+def over_one_device() -> object:
+    """Sum over the only named axis, which has one device."""
+    auto = (AxisType.Auto,) * 2
+    mesh = jax.make_mesh((jax.device_count(), 1), ("data", "model"), auto)
+    total = jax.shard_map(
+        lambda x: jax.lax.psum(x, "model"),
+        mesh=mesh,
+        in_specs=P(None, "model"),
+        out_specs=P(),
+        axis_names={"model"},
+    )
+    rows = jax.device_put(jnp.ones((16, 8)), NamedSharding(mesh, P("data")))
+    return jax.jit(total)(rows)
+
+
 RAISED: dict[Callable[[], object], str] = {
     filled_later: "Found data on value",
     deleted: "Array has been deleted",
@@ -87,6 +102,7 @@ RAISED: dict[Callable[[], object], str] = {
     lambda: varying(jnp.ones(2)): "an unbound axis name",
     varying_already: "Unsupported pcast from=varying",
     of_a_method: "does not support bound methods",
+    over_one_device: "Cross-partition allreduce must be in",
 }
 if jax.__version_info__ >= (0, 12):
     RAISED[forbidden] = "is forbidden by `no_collectives`"
