@@ -130,6 +130,7 @@ def test_an_attempt_gets_its_verdict(
         pairs = verdict.compared
         yours, ours = pairs.get(name) or next(iter(pairs.values()))
         assert yours == ours, whole
+        assert not verdict.printed, whole
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -400,6 +402,26 @@ def test_a_refused_call_may_print(
 
     assert fails(check, printing) is None
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("beside", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("off", "where"),
+    [(0.001, ""), (0.1, "['y'] float32[3] on cpu:1")],
+    ids=["rounding", "another number"],
+)
+def test_copies_are_compared_beside_what_is_not_finite(
+    beside: float, off: float, where: str
+) -> None:
+    """Copies agree up to rounding, and no further, beside a NaN or inf."""
+    devices = jax.devices()[:2]
+    whole = NamedSharding(Mesh(devices, "data"), P())
+    copies = [np.float32([1 + n * off, 0, beside]) for n in range(2)]
+    parts = [*map(jax.device_put, copies, devices)]
+    y = jax.make_array_from_single_device_arrays((3,), whole, parts)
+
+    with warnings.catch_warnings(action="error"):
+        assert differences.copies_apart({"y": y}) == where
 
 
 def test_who_holds_what_is_told_as_a_drawing_tells_it() -> None:
