@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -246,6 +247,34 @@ def test_an_error_that_the_guide_explains(
     assert verdict.read == book.GUIDE + words
     assert "\n  read: the guide" in repr(verdict)
     assert "shardbook open" not in repr(verdict)
+
+
+def test_a_long_error_keeps_its_end(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    """What jax says might fix an error comes last, after all of a carry."""
+    path = tmp_path / "attempt.py"
+    path.write_text(
+        "import jax\n\nP = jax.sharding.PartitionSpec\n"
+        "Auto = jax.sharding.AxisType.Auto\n\n\n"
+        "def state_zero_kernel(*_):\n"
+        "    mesh = jax.make_mesh((8,), ('data',), (Auto,))\n\n"
+        "    @jax.shard_map(mesh=mesh, in_specs=P('data'), out_specs=P())\n"
+        "    def run(x):\n"
+        "        none = (jax.numpy.zeros(1),) * 12\n"
+        "        return jax.lax.scan(lambda *_: ((x,) * 12, None), none,\n"
+        "            length=2)[0]\n\n"
+        "    return run(jax.numpy.zeros(8))\n"
+    )
+    (verdict,) = verdicts_of(sandbox, [Job(NAME, "mine", path)])
+    left_out = re.search(r"\.\.\. \(([\d,]+) characters left", verdict.why)
+
+    assert verdict.why.startswith("TypeError: scan body function carry")
+    assert left_out
+    assert int(left_out[1].replace(",", "")) > 1000
+    hint = r"applying `jax\.lax\.pcast.*_\[11\]\..*\(line 13\)$"
+    assert re.search(hint, verdict.why, re.DOTALL)
+    assert len(verdict.why) < 1700
 
 
 EXAMPLE = "state_zero_kernel(3, normal(2, 3), 4)"

@@ -24,7 +24,7 @@ import pytest
 
 import shardbook
 from shardbook.tools.processes import group as module
-from shardbook.tools.processes.fates import Waiting
+from shardbook.tools.processes.fates import Raised, Waiting, told
 from shardbook.tools.processes.output import Lines
 
 # Seconds without use of the CPU: a machine has to be really busy to leave a
@@ -448,3 +448,13 @@ def test_the_message_is_about_lines_of_the_reader() -> None:
 
     files = set(re.findall(r"[\w<>./]+\.py", str(error.value)))
     assert files == {"accidents.py"}
+
+
+@pytest.mark.newest
+def test_a_long_error_keeps_its_end() -> None:
+    """The end of an error may say what might fix it."""
+    words = told(Raised((), f"TypeError: {'x' * 3000} use pcast", ""))
+
+    assert words.startswith("raised:\nTypeError: xxx")
+    assert words.endswith("xxx use pcast")
+    assert "x ... (1,421 characters left out) ... x" in words

@@ -20,6 +20,7 @@ import jax
 
 from shardbook import inputs
 from shardbook.grading.jobs.progress import CALLED
+from shardbook.tools.tables import shortened
 
 # What the arguments of calls are made by.
 INPUTS = {name: getattr(inputs, name) for name in inputs.__all__}
@@ -329,9 +330,8 @@ def _words(error: BaseException, filename: str) -> str:
     # Without what jax adds about its own frames.
     with contextlib.suppress(AttributeError):
         del error.__notes__
-    message = "".join(traceback.format_exception_only(error)).strip()
-    if len(message) > 600:
-        message = f"{message[:600]} ..."
+    words = "".join(traceback.format_exception_only(error)).strip()
+    message = shortened(words)
     line = line_of(error, filename)
     return f"{message}\n(line {line})" if line else message
 

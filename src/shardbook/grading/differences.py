@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardbook.tools.tables import shortened
+
 # How near two numbers must be to be the same.
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
 # How many numbers, or lines that are alike, are shown.
@@ -180,8 +182,7 @@ def show(value: Any) -> str:
             return f"{type_of(value)} {array.ravel()[:8]} ..."
         with np.printoptions(precision=6, suppress=True, linewidth=70):
             return f"{type_of(value)} {array}"
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) < 400 else f"{text[:400]} ..."
+    return shortened(value if isinstance(value, str) else repr(value), 800)
 
 
 def show_number(value: Any) -> str:

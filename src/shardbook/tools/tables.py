@@ -12,6 +12,9 @@ NARROW = 16
 # Without a terminal, as wide as code on a page.
 WIDTH = 76
 GAP = "  "
+# How many characters of an error are shown. jax says what might fix it at
+# the end, and needs 1,344 where three parts of a carry are wrong.
+LONGEST = 1600
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,15 @@ def rows_shown(count: int, limit: int) -> int:
     One row more than the limit needs no more room than its sum.
     """
     return count if count <= limit + 1 else limit
+
+
+def shortened(text: str, most: int = LONGEST) -> str:
+    """Leave out the middle of a long text, and say how much that is."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    count = f"{len(text) - 2 * half:,} characters"
+    return f"{text[:half]} ... ({count} left out) ... {text[-half:]}"
 
 
 def terminal_width() -> int:

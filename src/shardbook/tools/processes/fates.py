@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from signal import Signals
 
 from shardbook.tools.lines import name_of
+from shardbook.tools.tables import shortened
 
 # What a process says that fails because another one is gone or never came.
 BECAUSE_OF_OTHERS = re.compile(
@@ -13,8 +14,7 @@ BECAUSE_OF_OTHERS = re.compile(
     "|distributed service|heartbeat|deadline_exceeded|unavailable",
     re.IGNORECASE,
 )
-# How many characters of an error's message are repeated.
-LONGEST = 1000
+# How many characters of an error's message are repeated in a line.
 SHORT = 120
 # How many of the lines that called one another are named.
 SHOWN = 3
@@ -199,10 +199,7 @@ def told(fate: Fate, *, short: bool = False) -> str:
                 if len(words) > SHORT:
                     words = f"{words[:SHORT]} ..."
                 return f"then raised{_at(fate.lines)}: {words}"
-            words = fate.words
-            if len(words) > LONGEST:
-                words = f"{words[:LONGEST]} ..."
-            return f"raised{_at(fate.lines)}:\n{words}"
+            return f"raised{_at(fate.lines)}:\n{shortened(fate.words)}"
         case Exited():
             return f"called sys.exit({fate.code!r}){_at(fate.lines)}"
         case Died():
