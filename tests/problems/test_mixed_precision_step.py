@@ -121,15 +121,16 @@ def test_sums_keep_small_terms() -> None:
     count = jax.device_count()
     mesh = inputs.mesh_of(count, 1)
     size = max(2, count)
-    params = inputs.laid_out([np.zeros(8, np.float32)], P("data"), mesh)
-    rows = inputs.laid_out(inputs.large_and_small(size, 8), P("data"), mesh)
+    params = inputs.laid_out([np.zeros(1008, np.float32)], P("data"), mesh)
+    batch = inputs.large_and_small(size, 1008)
 
-    (new,), value = mixed_precision_step(inputs.mean_score, size, mesh)(
-        params, rows
-    )
+    step = mixed_precision_step(inputs.mean_score, size, mesh)
+    (new,), value = step(params, inputs.laid_out(batch, P("data"), mesh))
+    expected = np.full(1008, 1.0 - size)
+    expected[batch[1]] += 1
 
     assert value == 0
-    np.testing.assert_array_equal(new, -np.full(8, size - 1.0))
+    np.testing.assert_array_equal(new, expected)
 
 
 def test_dtypes_that_it_asks_for(mesh: Mesh) -> None:

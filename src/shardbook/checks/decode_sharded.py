@@ -30,6 +30,9 @@ from shardbook.tools.program.report import Program
 # so long that a copied kernel adds little to the temporaries, and has not
 # the page's length.
 LENGTH, POSITIONS = 100, (3, 4, 99, 5, 0)
+# On the first mesh, a shard of k's kernel then has as many bytes as one of
+# the output, which takes the place of any array that is donated with it.
+BATCH = 16
 OTHERS = f"call 6, position {POSITIONS[0]}, other params, another cache"
 TURNS = [f"call {n}, position {at}" for n, at in enumerate(POSITIONS, 1)]
 TURNS.append(OTHERS)
@@ -185,10 +188,10 @@ def temporaries(made: Decoded) -> Limited:
 def on(mesh: str, heads: int, kv_heads: int, position: str) -> Case:
     """Decode some tokens on a mesh, with positions of a kind."""
     params = f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}"
-    cache = f"kv_cache(8, {LENGTH}, {kv_heads}, 8, {mesh}"
+    cache = f"kv_cache({BATCH}, {LENGTH}, {kv_heads}, 8, {mesh}"
     first, *others = (
         f"laid_out({'10 * ' * (each == POSITIONS[-1])}"
-        f"normal(8, 24, seed={seed}), P('data'), {mesh}), "
+        f"normal({BATCH}, 24, seed={seed}), P('data'), {mesh}), "
         + position.format(each)
         for seed, each in enumerate(POSITIONS)
     )

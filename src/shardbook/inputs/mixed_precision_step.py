@@ -49,37 +49,39 @@ def mlp_error(
 
 
 def mean_score(params: list[jax.Array], batch: Any) -> jax.Array:
-    """Return the weighted mean product of rows with a vector.
+    """Return the mean product of rows with a vector, less a label's entry.
 
     Args:
         params: A list with the vector, ``(dim,)``, in any dtype. The rows
-            are cast to it, and the products to float32.
-        batch: Rows, ``(size, dim)``, and the weight of each, ``(size,)``.
+            are cast to it, and products and entries to float32.
+        batch: Rows, ``(size, dim)``, and for each the index of an entry of
+            the vector, integers, ``(size,)``.
 
     Returns:
-        The mean over the rows, as a float32 scalar. With weights of 1, its
-        gradient is the mean of the rows.
+        The mean over the rows, as a float32 scalar. Its gradient is the
+        mean of the rows, less at each index the share of rows that have it.
     """
     (vector,) = params
-    rows, weights = batch
+    rows, labels = batch
     scores = rows.astype(vector.dtype) @ vector
-    mean: jax.Array = (weights * scores.astype(jnp.float32)).mean()
+    own = jnp.take_along_axis(vector, labels, 0)
+    mean: jax.Array = (scores.astype(jnp.float32) - own).mean()
     return mean
 
 
 def large_and_small(size: int, dim: int) -> Any:
-    """Return rows of ones, but for the first and the last, and weights.
+    """Return rows of ones, but for the first and the last, and labels.
 
     Args:
         size: The number of rows, two or more.
         dim: The numbers in a row.
 
     Returns:
-        Float32 ``(size, dim)`` and ``(size,)``, of NumPy. The first row is
-        256 and the last is -255, so that a sum that begins with the first
-        and is rounded to bfloat16 loses the rows between. The weights are
-        1.
+        Float32 ``(size, dim)`` and int32 ``(size,)``, of NumPy. The first
+        row is 256 and the last is -255, so that a sum that begins with the
+        first and is rounded to bfloat16 loses the rows between. The labels
+        go down from 1,000, and bfloat16 counts to 256: ``dim`` is larger.
     """
     rows = np.ones((size, dim), np.float32)
     rows[0], rows[-1] = 256, -255
-    return rows, np.ones(size, np.float32)
+    return rows, np.int32(1000 - np.arange(size))

@@ -14,15 +14,15 @@ def attention_by_heads(
     """Return causal grouped-query attention, ``(batch, length, dim)``.
 
     Query head ``i`` attends with key-value head
-    ``i // (heads / kv_heads)``, and scores are divided by the root of
-    ``head_dim``. The heads are sharded over ``"model"``: each device
-    computes its own query heads and, once, each key-value head that they
-    use. The devices add up their terms of the output, for which a device
-    sends ``R = 2 * (model - 1) / model * batch / data * length * dim *
-    itemsize`` bytes over ``"model"``; on CPUs, the ``itemsize`` is 4 for
-    bfloat16 too. The backward pass sends ``R`` again, for the gradient of
-    ``x``, and adds up the gradients of replicated ``k`` and ``v``. Over
-    ``"data"`` it adds up those of the kernels.
+    ``i // (heads / kv_heads)``, and scores, which may be in the hundreds,
+    are divided by the root of ``head_dim``. The heads are sharded over
+    ``"model"``: each device computes its own query heads and, once, each
+    key-value head that they use. The devices add up their terms of the
+    output, for which a device sends ``R = 2 * (model - 1) / model * batch /
+    data * length * dim * itemsize`` bytes over ``"model"``; on CPUs, the
+    ``itemsize`` is 4 for bfloat16 too. The backward pass sends ``R`` again,
+    for the gradient of ``x``, and adds up the gradients of replicated ``k``
+    and ``v``. Over ``"data"`` it adds up those of the kernels.
 
     Call it inside your jitted step: outside ``jax.jit``, every call
     compiles each operation again.

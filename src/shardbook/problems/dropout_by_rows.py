@@ -34,8 +34,8 @@ def dropout_by_rows(
             Threefry. Fold in the numbers of the step, of the layer and of
             the call in the layer first, because the same key gives the
             same mask.
-        x: This device's block of the activations, float32 or bfloat16, of
-            two dimensions or three.
+        x: This device's block of the activations, finite, float32 or
+            bfloat16, of two dimensions or three.
         rate: The probability of being dropped, a Python float of at least
             0 and below 1. With 0, the result is ``x``.
         spec: The spec by which the whole array is sharded, the one that

@@ -35,12 +35,13 @@ def mixed_precision_step(
     Returns:
         A jitted function of ``params``, which are donated: a tree of
         float32 arrays of rank one or more, with the first dimension
-        sharded as ``P("data")``; and of ``batch``, a tree of arrays with
-        rows along the first dimension, sharded in the same way. It returns
-        the new parameters, ``p - rate * gradient``, float32 and sharded
-        like the old ones, and the loss of the old parameters on the global
-        batch: a float32 scalar, ``P()``. With several processes, each one
-        calls the step with the same global arrays.
+        sharded as ``P("data")``; and of ``batch``, a tree of arrays of any
+        dtype with rows along the first dimension, sharded in the same way,
+        which ``loss`` gets as they are. It returns the new parameters,
+        ``p - rate * gradient``, float32 and sharded like the old ones, and
+        the loss of the old parameters on the global batch: a float32
+        scalar, ``P()``. With several processes, each one calls the step
+        with the same global arrays.
 
     Raises:
         ValueError: From jax, in the step, if the size of ``"data"`` does
