@@ -131,6 +131,7 @@ def test_an_attempt_gets_its_verdict(
         yours, ours = pairs.get(name) or next(iter(pairs.values()))
         assert yours == ours, whole
         assert not verdict.printed, whole
+        assert not verdict.remarks, whole
 
 
 @pytest.mark.parametrize("name", NAMES)
