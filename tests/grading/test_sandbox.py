@@ -176,6 +176,11 @@ HOSTILE = {
     "does_not_parse": ("def f(:\n", "crashed", "SyntaxError"),
     "is_not_utf8": (b"x = '\xff\xfe'\n", "crashed", "SyntaxError"),
     "has_null_bytes": (b"x = 1\x00\n", "crashed", "null bytes"),
+    "is_utf16": (
+        SOLUTION.encode("utf-16"),
+        "crashed",
+        "as UTF-16 does: save it as UTF-8",
+    ),
     "is_empty": ("", "wrong", f"there is no function {NAME}"),
     "is_no_function": (f"{NAME} = 3\n", "wrong", "there is no function"),
     "takes_other_arguments": (
@@ -256,6 +261,15 @@ def test_one_clear_line(graded: dict[str, Verdict], name: str) -> None:
     assert verdict.status == status, verdict
     assert words in verdict.why, verdict
     assert "shardbook" not in verdict.why
+    for part, most in (
+        ("CPU", "at most 5 s; --seconds allows more"),
+        ("Memory", "at most 2,048 MiB of memory; --megabytes allows more"),
+    ):
+        assert (verdict.expected == most) == (part in words)
+    # An end that gives no line names the call that it was in.
+    if words.startswith(("ended with", "died")):
+        assert verdict.case == "1 of 15"
+        assert verdict.call.endswith(f"{NAME}(0.0, normal(4), 16.0)")
     # Of a syntax error, the line and its mark are shown too.
     lines = 4 if "SyntaxError" in words else 2
     assert len(verdict.why.splitlines()) <= lines

@@ -18,8 +18,8 @@ from rich.console import Console
 from shardbook import book
 from shardbook.grading import differences, measures, same
 from shardbook.grading.cases import Seen
-from shardbook.grading.job import Job, verdicts_of
-from shardbook.grading.jobs.sandbox import Limits, Sandbox
+from shardbook.grading.job import Job, verdict_of, verdicts_of
+from shardbook.grading.jobs.sandbox import Limits, Outcome, Sandbox
 from shardbook.grading.verdict import Verdict
 from shardbook.reader import attempt_files
 
@@ -155,9 +155,41 @@ def test_how_an_attempt_ended(tmp_path: Path, sandbox: Sandbox) -> None:
     assert slow.why.startswith(words)
     assert not slow.read
     assert slow.seconds > 3
-    assert repr(large).endswith("it needs more than 64 MiB of memory")
+    assert large.why == "it needs more than 64 MiB of memory"
+    assert "64 MiB of memory; --megabytes allows more" in large.expected
     assert "printed, the end of it:\n    79\n" in repr(talks)
     assert len([*tmp_path.iterdir()]) == 3
+
+
+@pytest.mark.parametrize(
+    ("attempt", "ending", "expected"),
+    [
+        (
+            b"",
+            "used more than 5 s of CPU time",
+            "at most 5 s; check(..., seconds=...) allows more",
+        ),
+        (
+            Path("mine.py"),
+            "hardly used the CPU for 5 s",
+            "at most 5 s; --seconds allows more",
+        ),
+        (b"", "ended with exit status 0", ""),
+    ],
+)
+def test_a_process_that_ended(
+    attempt: Path | bytes, ending: str, expected: str
+) -> None:
+    """The verdict names the call that it was in, and what allows more."""
+    job = Job(NAME, "mine", attempt, Limits(seconds=5))
+    at = "case 2 of 9 on 4 devices", SMALL
+    verdict = verdict_of(job, Outcome(None, ending, "", 5, *at))
+    late = verdict_of(job, Outcome(None, ending, "", 5, "comparing", SMALL))
+
+    assert verdict.why == f"its process {ending}"
+    assert verdict.case == "2 of 9 on 4 devices"
+    assert (verdict.call, verdict.expected) == (SMALL, expected)
+    assert late.case == ""
 
 
 @pytest.mark.parametrize(

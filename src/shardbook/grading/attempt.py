@@ -365,6 +365,10 @@ def load_file(problem: str, path: str) -> Attempt:
         raise Crashed(f"the file can't be read: {error.strerror}") from None
     if len(source) > LARGEST_FILE:
         raise Crashed(f"the file is larger than {LARGEST_FILE:,} bytes")
+    if b"\0" in source:
+        raise Crashed(
+            "the file has null bytes, as UTF-16 does: save it as UTF-8"
+        )
     module = ModuleType("attempt")
     module.__file__ = path
     # jax notes which file a call is in, and takes no name but text.
@@ -372,11 +376,7 @@ def load_file(problem: str, path: str) -> Attempt:
     attempt = Attempt(problem, None, name, module.__dict__)
     sys.modules["attempt"] = module
     with attempt.running():
-        try:
-            code = compile(source, name, "exec")
-        except ValueError as error:
-            raise Crashed(f"the file is not Python: {error}") from None
-        exec(code, module.__dict__)
+        exec(compile(source, name, "exec"), module.__dict__)
     return attempt
 
 

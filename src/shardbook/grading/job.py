@@ -21,6 +21,13 @@ from shardbook.grading.verdict import Verdict
 # What the libraries say as they give up.
 OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
 DIED = ("died of", "ended with")
+# How a reason begins if a limit of the job is exceeded.
+EXCEEDED = {
+    ("seconds", "s"): "(it|its process|grading it) (used more|hardly used)",
+    ("megabytes", "MiB of memory"): (
+        r"it needs more than|[\w.]*(MemoryError|: RESOURCE_EXHAUSTED)"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -122,11 +129,28 @@ def verdict_of(job: Job, outcome: Outcome[Verdict]) -> Verdict:
         why = f"its process {ending}"
         if ending.startswith(DIED) and re.search(OUT_OF_MEMORY, printed):
             most = job.limits.megabytes
-            why, printed = f"it needs more than {most} MiB of memory", ""
+            why, printed = f"it needs more than {most:,} MiB of memory", ""
         verdict = Verdict(job.problem, job.source, "crashed", why=why)
+    if verdict.status == "crashed":
+        verdict = verdict.update(
+            case=verdict.case or outcome.told.partition("case ")[2],
+            call=verdict.call or outcome.called,
+            expected=_limit(job, verdict.why),
+        )
     seconds = round(outcome.seconds, 3)
     verdict = verdict.update(printed=printed, seconds=seconds)
     return Verdict(**visible(verdict.as_json()))
+
+
+def _limit(job: Job, why: str) -> str:
+    """Name the limit that an attempt has exceeded, and how to raise it."""
+    call = isinstance(job.attempt, bytes)
+    for (name, unit), pattern in EXCEEDED.items():
+        if re.match(pattern, why):
+            most = f"{getattr(job.limits, name):,.9g} {unit}"
+            option = f"check(..., {name}=...)" if call else f"--{name}"
+            return f"at most {most}; {option} allows more"
+    return ""
 
 
 def verdicts_of(

@@ -13,7 +13,6 @@ from shardbook.grading import run
 from shardbook.grading._jax_internals import wait_for_others
 from shardbook.grading.attempt import BEFORE, TimeIsUp
 from shardbook.grading.jobs.progress import (
-    CALLED,
     LISTENER,
     Progress,
     tell,
@@ -60,20 +59,14 @@ def grade(
     Returns:
         The verdict.
     """
-    said = {"call": "", "case": ""}
 
-    def hear(words: Any) -> None:
-        if isinstance(words, Progress):
-            said["case"] = words.removeprefix("case ")
-            tell(words)
-        else:
-            said["call"] = words
+    def hear(words: Progress) -> None:
+        tell(words, type(words))
 
     def start(seat: Seat) -> Any:
         def work(send: Callable[[Any], None]) -> Returned:
             first = seat.process == 0
             LISTENER.set(send if first else unheard)
-            CALLED.set(send if first else unheard)
             BEFORE.set(wait_for_others)
             verdict = run.grade(
                 problem,
@@ -111,8 +104,6 @@ def grade(
         check="callable",
         why=_why(fates, found, limit),
         read="" if limit else "Pitfalls",
-        call=said["call"],
-        case=said["case"],
     )
 
 

@@ -9,6 +9,10 @@ class Progress(str):
     """How far a call has come, in words; never what it returns."""
 
 
+class Called(Progress):
+    """What is called next, as code, for whoever says how the call ended."""
+
+
 def unheard(progress: str) -> None:
     """Do nothing with how far a call has come."""
 
@@ -24,12 +28,13 @@ LISTENER: ContextVar[Callable[[Progress], None]] = ContextVar(
 )
 
 
-def tell(words: str) -> None:
+def tell(words: str, kind: type[Progress] = Progress) -> None:
     """Tell how far the call has come that this is a part of.
 
     Args:
         words: How far that is: ``"case 4 of 11"``.
+        kind: What the words are.
     """
     # A call that has closed its files goes on, and its end says so.
     with contextlib.suppress(OSError):
-        LISTENER.get()(Progress(words))
+        LISTENER.get()(kind(words))

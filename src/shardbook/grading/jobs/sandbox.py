@@ -60,12 +60,16 @@ class Outcome(Generic[T]):
             ``"died of SIGSEGV"``.
         output: The last 4,096 bytes that it printed.
         seconds: How long it took, in seconds of wall-clock time.
+        told: How far it had come, as it told last.
+        called: What it had called last, as code.
     """
 
     value: T | None
     ending: str
     output: str
     seconds: float
+    told: str = ""
+    called: str = ""
 
 
 KILLED: Outcome[Any] = Outcome(

@@ -25,7 +25,13 @@ from typing import Any, NoReturn
 import psutil
 
 from shardbook.grading.jobs.limits import Limits
-from shardbook.grading.jobs.progress import LISTENER, Progress
+from shardbook.grading.jobs.progress import (
+    CALLED,
+    LISTENER,
+    Called,
+    Progress,
+    tell,
+)
 from shardbook.grading.jobs.sandbox import (
     KEPT,
     LIMITS,
@@ -115,7 +121,8 @@ def _supervise(client: Connection) -> NoReturn:
                     worker.end()
                 printed = (printed + worker.printed)[-KEPT:]
                 words = printed.decode("utf-8", "replace")
-                client.send(Outcome(value, ending, words, took))
+                at = worker.told, worker.called
+                client.send(Outcome(value, ending, words, took, *at))
         except (EOFError, ConnectionError):
             # The client waits no more, or the server is to end.
             worker.end()
@@ -146,6 +153,7 @@ class _Worker:
         while wait([self.output], 0) and self.read():
             pass
         self.printed = b""
+        self.told = self.called = ""
         meter = _Meter(limits.seconds)
         ending, deadline = "", math.inf
         with contextlib.suppress(ConnectionError):
@@ -166,7 +174,11 @@ class _Worker:
                     return None, ending or self.ending()
                 if not isinstance(value, Progress):
                     return value, RETURNED
-                client.send(value)
+                if isinstance(value, Called):
+                    self.called = value
+                else:
+                    self.told = value
+                    client.send(value)
             if not ending and time.monotonic() > look:
                 look = time.monotonic() + pause
                 if number := meter.exceeded():
@@ -256,6 +268,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
         os.closerange(3, link.fileno())
         os.closerange(link.fileno() + 1, 4096)
         LISTENER.set(link.send)
+        CALLED.set(lambda words: tell(words, Called))
         while True:
             call, megabytes = link.recv()
             if megabytes:
