@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -221,6 +222,31 @@ def test_an_attempt_is_compared_with_the_solution(
     (tmp_path / "step.json").write_text("{}")
     unknown = run("compare", "step.json", COLUMNS="400").stderr
     assert "shardbook compare NAME step.json" in unknown
+
+
+def test_a_command_can_be_pasted(run: Run, tmp_path: Path) -> None:
+    """Paths with spaces and quotes are quoted in all commands."""
+    folder, other = tmp_path / "my attempts", tmp_path / "a b.py"
+    folder.mkdir()
+    path = folder / "it's mine.py"
+    path.write_text(attempt_files.solution(NAME))
+    right = run("check", str(path)).stdout
+    path.write_text(attempt_files.starter(NAME))
+    unasked = run("compare", NAME, str(path)).stderr
+    other.write_text("{}")
+    unknown = run("check", other.name, COLUMNS="400").stderr
+    swapped = run("diff", NAME, other.name).stderr
+    commands = [
+        re.search(r"(?<=: )shardbook .*?(?= *│?$)", each, re.M)
+        for each in (right, unasked, unknown, swapped)
+    ]
+
+    assert [shlex.split(each[0]) for each in commands if each] == [
+        ["shardbook", "compare", NAME, str(path)],
+        ["shardbook", "compare", NAME, str(path), "--yes"],
+        ["shardbook", "check", "NAME", other.name],
+        ["shardbook", "compare", NAME, other.name],
+    ]
 
 
 def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
@@ -703,6 +729,31 @@ def test_watch_takes_keys(tmp_path: Path) -> None:
     assert "v verdict" not in verdict
     assert "right" in hint
     assert "right" not in started
+
+
+def test_watch_grades_a_file_that_changes_itself(tmp_path: Path) -> None:
+    """After a few times it is graded to its end; a save counts again."""
+    path = solve(tmp_path)
+    solved = path.read_text()
+    path.write_text(f"open(__file__, 'a').write('# again\\n')\n{solved}")
+    terminal = Terminal(tmp_path, "watch", NAME)
+    right = terminal.until("right", "q quit")
+    # It waits, and does not begin again.
+    time.sleep(1)
+    count = path.read_text().count("# again")
+    path.write_text(solved)
+    other = terminal.until("Grading", "right", "q quit")
+    terminal.press("q")
+
+    assert terminal.end() == 0
+    said, later = (
+        " ".join(re.sub(r"\x1b\[[\d;?]*\w", "", each).split())
+        for each in (right, other)
+    )
+    assert "changes while it is graded: does it change itself?" in said
+    assert "change itself" not in later
+    assert 5 < count < 9
+    assert path.read_text() == solved
 
 
 def test_watch_knows_the_problem_of_a_broken_file(tmp_path: Path) -> None:

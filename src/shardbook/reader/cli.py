@@ -5,6 +5,7 @@ It answers at once: what only some commands need, these import.
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,7 +121,8 @@ def _attempts(
             raise typer.BadParameter(
                 f"Can't tell which problem {file} is for: it is not named "
                 "after one, and is not Python with the function of one. "
-                f"Name it first: shardbook {command} NAME {file}"
+                f"Name it first: shardbook {command} NAME "
+                f"{shlex.quote(str(file))}"
             )
         if not os.path.lexists(path):
             other = f" ({file} is for {told})" if file else ""
@@ -334,7 +336,7 @@ def compare(
                 "whole solution.",
                 "Show it?",
                 "The solution is not shown",
-                f"compare {' '.join(given)}",
+                shlex.join(["compare", *given]),
             )
         _say(OUTPUT, _compare(name, path))
 
@@ -485,8 +487,10 @@ def check(
             if len(found) == 1:
                 ((name, path),) = attempts
                 usual = path == attempt_files.path_of(name)
-                words = name if usual else f"{name} {path}"
-                _say(OUTPUT, f"compare: shardbook compare {words}")
+                file = "" if usual else f" {shlex.quote(str(path))}"
+                words = f"compare: shardbook compare {name}{file}"
+                # The terminal breaks the line, and copies it whole.
+                OUTPUT.print(words, markup=False, soft_wrap=True)
             _say(OUTPUT, _next())
     raise typer.Exit(0 if right == len(found) else 1)
 
@@ -541,7 +545,7 @@ def diff(
     if str(before) in NAMES and not before.exists():
         raise _fail(
             "To compare an attempt with the solution: "
-            f"shardbook compare {before} {after}"
+            f"shardbook compare {before} {shlex.quote(str(after))}"
         )
     try:
         found = difference_of_files(before, after, tolerance)

@@ -19,6 +19,9 @@ from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
 from shardbook.reader import attempt_files
 
+# How often saves begin the grading again, before it goes on to its end.
+AGAIN = 5
+
 
 class Watch:
     """What is on the screen, and what changes it.
@@ -47,7 +50,9 @@ class Watch:
         self.last = NAMES[0]
         self.verdict: Verdict | None = None
         self.below: RenderableType = ""
-        self.changed = self.ended = self.again = False
+        self.changed = self.ended = False
+        # How many saves have come since the last verdict.
+        self.again = 0
         self.time = ""
 
     @property
@@ -72,6 +77,7 @@ class Watch:
         next(self.saves)
         with _keys() as self.pressed:
             while not self.ended:
+                self.again *= self.verdict is None
                 self.changed, self.verdict, self.below = False, None, ""
                 self.time = time.strftime("%H:%M:%S")
                 self.show()
@@ -81,7 +87,11 @@ class Watch:
                     self.take()
 
     def grade(self) -> None:
-        """Grade the attempt, until something changes."""
+        """Grade the attempt, until something changes.
+
+        After a few changes it is graded to its end, for a file that
+        changes itself would never be.
+        """
         path = self.path
         job = self.job(self.problem, path)
         with (
@@ -94,10 +104,16 @@ class Watch:
 
             while not (outcome := running.wait(0.1, told)):
                 self.take()
-                if self.changed:
-                    self.again = path == self.path
+                same = path == self.path and not self.ended
+                if self.changed and not (same and self.again == AGAIN):
+                    self.again = (self.again + 1) * same
                     return
-        self.verdict, self.again = verdict_of(job, outcome), False
+        if self.again == AGAIN:
+            # What it wrote last is no save of the reader, and comes late.
+            for _ in range(5):
+                self.take()
+            self.changed = self.ended or path != self.path
+        self.verdict = verdict_of(job, outcome)
         self.note(self.verdict, path)
         self.time = time.strftime("%H:%M:%S")
         self.show()
@@ -153,6 +169,14 @@ class Watch:
             solved = f"{len(NAMES) - left} of {len(NAMES)} solved"
             say(f"Graded at {self.time}, {solved}", style="dim")
             say(self.verdict, crop=False)
+            if self.again == AGAIN:
+                say(
+                    f"{path} changes while it is graded: does it change "
+                    "itself? This verdict is on the text that was read "
+                    "last. To have it graded as it is now, save it.",
+                    style="yellow",
+                    markup=False,
+                )
         elif exists:
             say(f"Grading {path} since {self.time} ...", markup=False)
             if self.again:
