@@ -77,7 +77,8 @@ class Watch:
         next(self.saves)
         with _keys() as self.pressed:
             while not self.ended:
-                self.again *= self.verdict is None
+                if self.verdict:
+                    self.again = 0
                 self.changed, self.verdict, self.below = False, None, ""
                 self.time = time.strftime("%H:%M:%S")
                 self.show()
@@ -106,7 +107,7 @@ class Watch:
                 self.take()
                 same = path == self.path and not self.ended
                 if self.changed and not (same and self.again == AGAIN):
-                    self.again = (self.again + 1) * same
+                    self.again = self.again + 1 if same else 0
                     return
         if self.again == AGAIN:
             # What it wrote last is no save of the reader, and comes late.
