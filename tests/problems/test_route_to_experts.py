@@ -1,5 +1,6 @@
 """Top-1 experts and their gradients, on meshes of all devices."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,12 @@ def gradient_on(mesh: Mesh, capacity: int) -> Any:
         return (y**2).sum() / 2
 
     return jax.jit(jax.grad(loss, argnums=(0, 1)))
+
+
+def operands(kind: str, lowered: Any) -> list[str]:
+    """Give the first operand of each operation of a kind, as 16x2xf32."""
+    pattern = rf"stablehlo\.{kind}.*?}}\) : \(tensor<([^>]*)>"
+    return re.findall(pattern, lowered.as_text(), re.DOTALL)
 
 
 def gelu(x: Any) -> tuple[Any, Any]:
@@ -127,19 +134,32 @@ def test_each_device_keeps_its_first_tokens(mesh: Mesh) -> None:
 
 
 def test_bfloat16(mesh: Mesh) -> None:
-    """bfloat16 arrays give an output and gradients in bfloat16."""
+    """bfloat16 arrays give an output and gradients, and sums of these."""
     given = arguments(mesh)
     narrow = jax.tree.map(lambda each: each.astype(jnp.bfloat16), given)
     y, _, _, _ = numpy_experts(*narrow, mesh.size, TOKENS)
 
     run = jax.jit(route_to_experts, static_argnums=(2, 3))
     found, _ = run(*narrow, mesh, TOKENS)
-    slopes = gradient_on(mesh, TOKENS)(*narrow)
+    gradient = gradient_on(mesh, TOKENS)
+    slopes = gradient(*narrow)
+    sums = operands("all_reduce", gradient.lower(*narrow))
 
     assert found.dtype == jnp.bfloat16
+    assert [each.split("x")[-1] for each in sums] == ["bf16"] * 3
     assert all(x.dtype == jnp.bfloat16 for x in jax.tree.leaves(slopes))
     limit = 0.02 * np.abs(y).max()
     np.testing.assert_allclose(np.float32(found), y, atol=limit)
+
+
+def test_the_gradient_looks_up_no_writer(mesh: Mesh) -> None:
+    """It writes the slots' gradient and the tokens', and marks nothing."""
+    lowered = gradient_on(mesh, 2).lower(*arguments(mesh))
+    written = operands("scatter", lowered)
+
+    slots = f"{EXPERTS}x2x{DIM}x"
+    found = [each for each in written if each.startswith(slots)]
+    assert found == [f"{slots}f32"] * 2
 
 
 def test_what_the_devices_send_and_compute(mesh: Mesh) -> None:

@@ -58,7 +58,8 @@ def route_to_experts(
         ``gelu`` is the tanh approximation, the default of
         ``jax.nn.gelu``. Gradients are sharded like ``params`` and ``x``;
         where several experts are equal, they are those of the first.
-        For bfloat16, the probabilities are computed in float32.
+        For bfloat16, the probabilities are computed in float32, but the
+        gradients of ``params`` are added up over devices in bfloat16.
 
     Raises:
         ValueError: From jax, if the size of ``"model"`` does not divide
@@ -96,7 +97,11 @@ def route_to_experts(
             jnp.take_along_axis(so_far, choice[:, None], axis=1)[:, 0] - 1
         )
         slots = jnp.zeros((experts, capacity, dim), own.dtype)
-        slots = slots.at[choice, slot].set(own, mode="drop")
+        # No slot is written twice. Unless JAX knows, its derivative also
+        # scatters and gathers ids, to see which numbers were kept.
+        slots = slots.at[choice, slot].set(
+            own, mode="drop", unique_indices=True
+        )
 
         # From a device's slots for all experts to all slots of its experts,
         # (experts/model, model * capacity, dim), and back.
