@@ -24,6 +24,22 @@ APART_CLASSES = {
     "problem-facts",
     "problem-map",
 }
+# Terms that are ordinary words too, or mean something else in other trades.
+# Only an author can tell, and links them: {term}`kernel`.
+ORDINARY = {
+    "box",
+    "checkpoint",
+    "committed",
+    "filter",
+    "kernel",
+    "moment",
+    "path",
+    "rank",
+    "reduced",
+    "slice",
+    "state",
+    "trace",
+}
 # Annotations name where an object is defined, inventories where it is
 # documented.
 PUBLIC = {
@@ -100,7 +116,7 @@ def link_terms(app: Sphinx, tree: nodes.document, docname: str) -> None:
     new = {
         name: (page, anchor)
         for name, _, kind, page, anchor, _ in objects
-        if kind == "term"
+        if kind == "term" and name not in ORDINARY
     }
     # The glossary defines its terms, and needs no links to itself.
     if not new or docname in {page for page, _ in new.values()}:
@@ -109,6 +125,12 @@ def link_terms(app: Sphinx, tree: nodes.document, docname: str) -> None:
     longest = sorted(new, key=len, reverse=True)
     either = "|".join(f"({forms(name)})" for name in longest)
     pattern = re.compile(rf"(?<![\w-])(?:{either})(?![\w-])")
+    # What an author links looks the same, and is linked once, too.
+    for word in tree.findall(nodes.inline):
+        if "std-term" in word["classes"] and word.parent.get("refuri"):
+            word.parent["classes"].append("first-use")
+            anchor = word.parent["refuri"].partition("#")[2]
+            new = {n: at for n, at in new.items() if at[1] != anchor}
     for text in list(running_text(tree)):
         pieces: list[nodes.Node] = []
         end = 0

@@ -17,6 +17,9 @@ mesh axis
 
 Variable
   A thing.
+
+box
+  What a parameter is in.
 ```
 """
 PAGE = """
@@ -32,6 +35,7 @@ A tree in a fold.
 
 Trees come first, then a tree, and *tree mode* twice: tree mode.
 Some variables, one Variable, two mesh axes.
+The striped boxes are sums. A parameter is in a {term}`box`.
 """
 PREDICTION = """
 :::{predict} Is it a tree?
@@ -41,7 +45,7 @@ Because of the tree.
 :::
 """
 LINK = re.compile(
-    r'<a class="first-use [^"]*" href="([^"]*)"><span>([^<]*)</span>'
+    r'<a class="[^"]*first-use[^"]*" href="([^"]*)"><span[^>]*>([^<]*)<'
 )
 
 
@@ -57,6 +61,7 @@ FOUND = {
         ("glossary.html#term-tree-mode", "tree mode"),
         ("glossary.html#term-Variable", "Variable"),
         ("glossary.html#term-mesh-axis", "mesh axes"),
+        ("glossary.html#term-box", "box"),
     ],
     "other": [("glossary.html#term-tree", "tree")],
     "glossary": [],
