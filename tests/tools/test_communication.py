@@ -178,7 +178,7 @@ def test_a_loop_without_a_count() -> None:
     assert seen
     assert not any(each.counted for each in seen if each.bytes > 4)
     assert not any(each.bounded for each in seen if each.bytes > 4)
-    assert "in each turn 1 all-" in repr(seen)
+    assert "in each turn at most 1 all-" in repr(seen)
 
 
 def test_the_line_is_the_readers() -> None:

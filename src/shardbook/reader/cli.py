@@ -329,7 +329,10 @@ def compare(
 ) -> None:
     """Compare attempts with the solutions, line by line."""
     for name, path in _attempts(given, "compare"):
-        text = path.read_text("utf-8", "replace")
+        try:
+            text = path.read_text("utf-8", "replace")
+        except OSError as error:
+            raise _fail(f"Can't read {path}: {error.strerror}") from None
         if text == attempt_files.starter(name) and not yes:
             _agree(
                 f"{path} is the starter as it was, so you would see the "

@@ -8,7 +8,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jax.sharding import (
@@ -28,6 +28,13 @@ LARGE = 2**16
 
 # Of the bytes on a device, what is worth a look whatever its name is.
 SHARE = 1 / 20
+
+
+# Names of what goes with each parameter in training.
+_STATE = {
+    *("opt_state", "optimizer", "opt", "mu", "nu", "trace"),
+    *("sum_of_squares", "acc_grads", "grads", "ema", "master"),
+}
 
 
 # How many arrays a finding names; of more, it says what is common to them.
@@ -70,7 +77,7 @@ class Finding:
         return ".".join([*first[:start], "*", *first[len(first) - end :]])
 
     def __str__(self) -> str:
-        where = ", ".join(self.paths)
+        where = ", ".join(filter(None, self.paths)) or "the array"
         if len(self.paths) > _NAMED:
             where = f"{self.arrays} arrays at {self.path}"
         return f"{where}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
@@ -172,8 +179,9 @@ def replicated(leaves: Leaves) -> Iterator[Found]:
     "kernel", and as many axes. Or they are a quarter of the tree, and what
     is replicated takes a twentieth of the bytes on a device. Sums that are
     not reduced are not replicated, and what is in the memory of hosts
-    takes no device's. Parameters are compared without the state of the
-    optimizer, which ZeRO-1 shards although they are replicated.
+    takes no device's. Parameters are compared without what ZeRO shards
+    although they are replicated: the optimizer's state, gradients and
+    averages, which are told by names that optax, Flax and others use.
     """
     everything = [
         leaf
@@ -188,8 +196,8 @@ def replicated(leaves: Leaves) -> Iterator[Found]:
 
 
 def _is_state(leaf: "LeafLayout") -> bool:
-    """Tell whether an array is of an optimizer's state."""
-    return not {"opt_state", "mu", "nu"}.isdisjoint(leaf.path.split("."))
+    """Tell whether an array goes with a parameter in training."""
+    return not _STATE.isdisjoint(leaf.path.split("."))
 
 
 def _replicated_among(everything: list["LeafLayout"]) -> Iterator[Found]:
@@ -281,7 +289,8 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
         if not params or _placement(leaf) in map(_placement, params):
             continue
         param = min(params, key=lambda each: each.bytes_per_device)
-        more = leaf.bytes_per_device - param.bytes_per_device
+        expected = replace(leaf, shard_shape=param.shard_shape)
+        more = leaf.bytes_per_device - expected.bytes_per_device
         if more >= 0:
             yield (
                 leaf,
@@ -303,14 +312,18 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
     the others hold zeros.
     """
     for leaf in leaves:
-        if leaf.sharding and only_holder(leaf.sharding):
+        if (
+            not leaf.same_as
+            and leaf.sharding
+            and only_holder(leaf.sharding)
+        ):
             yield (
                 leaf,
                 _size(leaf),
                 f"{leaf.where} has its values, although JAX says that all "
-                "do: the next call raises a TypeError, and device_put "
-                "keeps the zeros of the others. Constrain the result of a "
-                "callback in the function that calls it",
+                "do: the others hold zeros, and a call or device_put may "
+                "take them. Constrain the result of a callback in the "
+                "function that calls it",
             )
     sizes = [
         leaf.sharding.mesh.size
@@ -320,7 +333,9 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
     if max(sizes, default=1) == 1:
         return
     for leaf in leaves:
-        if isinstance(leaf.sharding, SingleDeviceSharding) and leaf.shape:
+        if leaf.same_as or not leaf.shape:
+            continue
+        if isinstance(leaf.sharding, SingleDeviceSharding):
             # As jit takes them, abstract arrays are committed.
             is_free = leaf.committed is False
             error = "raises an error unless in_shardings replicates it"

@@ -341,8 +341,9 @@ def layout(tree: Any) -> TreeLayout:
             :class:`flax.nnx.Module`, an :class:`flax.nnx.State`, Linen
             variables with or without boxes, optimizer state, or abstract
             arrays with shardings, on a mesh of devices or an abstract
-            one. The metadata of an Orbax checkpoint is shown on the mesh
-            that it was saved from. A Variable that a Module holds twice is
+            one. The metadata of an Orbax checkpoint, its
+            ``item_metadata``, is shown on the mesh that it was saved from.
+            A Variable that a Module holds twice is
             reported once, and an array that two Variables share is counted
             once. Leaves that are functions, such as the activation of an
             Equinox module, are left out.

@@ -164,6 +164,8 @@ def devices_of(machine: str) -> list[jax.Device]:
             jax's plugin and NVIDIA's assembler for GPUs. The message has
             the command that installs what is missing. Both compilers are
             published for Linux.
+        NotImplementedError: If jax looks for a GPU and finds none. Set
+            ``JAX_PLATFORMS=cpu`` before you start Python.
 
     Example:
         >>> from shardbook import devices_of

@@ -9,9 +9,9 @@ from shardbook.tools.hlo.text import Computation, Instruction, Module
 from shardbook.tools.lines import name_of
 from shardbook.tools.peak.shapes import Shape, shapes_of
 
-# By such tables XLA finds the slice of a device.
+# By such tables XLA finds the slice of a device; all together are small.
 _INTEGERS = re.compile(r"[su]\d|pred")
-_TABLE = 2**12
+_TABLES = 2**12
 Users = defaultdict[str, list[Instruction]]
 
 
@@ -42,8 +42,8 @@ class Constant:
 def constants_of(module: Module) -> tuple[Constant, ...]:
     """Find the constants of a program, the largest first.
 
-    Numbers are left out, small tables of integers, and what a fusion has
-    inside: it is part of the code.
+    Numbers are left out, what a fusion has inside, which is part of the
+    code, and tables of integers that take less than 4 KiB together.
     """
     computations = module.computations
     fused = {
@@ -62,20 +62,22 @@ def constants_of(module: Module) -> tuple[Constant, ...]:
         for each, shape in arrays:
             line = _line_of(each, users, sources)
             found.append(Constant(shape.array, shape.bytes, line))
-    return tuple(sorted(found, key=lambda each: -each.bytes))
+    found.sort(key=lambda each: -each.bytes)
+    floats = [x for x in found if not _INTEGERS.match(x.array)]
+    tables = sum(x.bytes for x in found) - sum(x.bytes for x in floats)
+    return tuple(floats if tables < _TABLES else found)
 
 
 def _arrays(
     computation: Computation,
 ) -> list[tuple[Instruction, Shape]]:
-    """List the constants of a computation that are worth a row."""
+    """List the constants of a computation, but for numbers."""
     return [
         (each, shape)
         for each in computation.values()
         if each.opcode == "constant"
         and isinstance(shape := shapes_of(each.type), Shape)
         and not shape.array.endswith("[]")
-        and (shape.bytes >= _TABLE or not _INTEGERS.match(shape.array))
     ]
 
 

@@ -172,7 +172,7 @@ def in_words(each: Collective, times: int, of: str = "") -> str:
     """Say how often collectives like this run, of what, and over what."""
     unsure = "" if each.exact else "at most "
     if not each.bounded:
-        unsure = "in each turn "
+        unsure = f"in each turn {unsure}"
     return f"{unsure}{times} {over_axes(each, of)}"
 
 
