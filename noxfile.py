@@ -139,9 +139,16 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests; "-- ARGUMENTS" go to pytest."""
+    """Run the tests of each room; "-- ARGUMENTS" go to pytest."""
     install(session, "tests")
-    session.run(*PYTEST, *session.posargs)
+    session.run(*PYTEST, "-m", "not exhaustive", *session.posargs)
+
+
+@nox.session
+def exhaustive(session: nox.Session) -> None:
+    """Run the tests that "tests" leaves out; "-- ARGUMENTS" as there."""
+    install(session, "tests")
+    session.run(*PYTEST, "-m", "exhaustive", *session.posargs)
 
 
 @nox.session
@@ -153,7 +160,8 @@ def older(session: nox.Session) -> None:
     out = str(BUILD / "older")
     cells = ("-W", "-E", "-b", "dummy", "docs", out)
     session.run("python", "-m", "sphinx", *SPHINX, *cells)
-    session.run(*PYTEST, "-m", "not newest", *VERSIONED, *session.posargs)
+    small = ("-m", "not newest and not exhaustive")
+    session.run(*PYTEST, *small, *VERSIONED, *session.posargs)
 
 
 @nox.session

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import jax
 import pytest
+from sizes import changed_problems
 
 from shardbook.grading.jobs.sandbox import Sandbox
 
@@ -27,6 +28,27 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", config.getoption("--devices"))
+
+
+def pytest_report_header() -> str:
+    """Name the problems that are tested whole."""
+    changed = ", ".join(changed_problems()) or "none"
+    return f"problems with changed files, tested whole: {changed}"
+
+
+@pytest.hookimpl(tryfirst=True)  # Before -m leaves out what is marked.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out nothing of a problem that has changed."""
+    for item in items:
+        # An attempt's test is named "[NAME::...]", a file "test_NAME.py".
+        attempt = item.name.rpartition("[")[2].partition("::")[0]
+        names = {attempt, item.path.stem.removeprefix("test_")}
+        if not names.isdisjoint(changed_problems()):
+            item.own_markers = [
+                each
+                for each in item.own_markers
+                if each.name != "exhaustive"
+            ]
 
 
 @pytest.fixture(scope="session")

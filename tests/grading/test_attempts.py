@@ -20,6 +20,17 @@ from shardbook.reader import attempt_files
 # All attempts at a problem, one after the other.
 PATIENT = Limits(seconds=3600)
 PAGES = Path(__file__).parents[2] / "docs/problems"
+# What an attempt at these takes is a multiple of what others take.
+SLOW = (
+    "dropout_by_rows",
+    "feed_batch",
+    "fsdp_adamw",
+    "one_metric",
+    "repair_step",
+    "resume_run",
+    "ring_attention",
+    "scan_layers",
+)
 
 
 def graded(problem: str, devices: int) -> list[Attempt]:
@@ -59,7 +70,12 @@ def parameters(problem: str, devices: int) -> Iterator[object]:
     """Mark all but one attempt a verdict, beside the solution."""
     known = set()
     for attempt in graded(problem, devices):
-        marks = [pytest.mark.newest] if attempt.verdict in known else []
+        marks = []
+        if attempt.verdict in known:
+            again = "another attempt gets this verdict"
+            marks = [pytest.mark.newest, pytest.mark.exhaustive(again)]
+        elif problem in SLOW:
+            marks = [pytest.mark.exhaustive("its cases take seconds")]
         if attempt.name != "solution":
             known.add(attempt.verdict)
         # What is before the last "::" is the scope that xdist loads.

@@ -69,6 +69,7 @@ def test_the_process_that_rehearsed_answers_a_later_call(
     assert other == first != second
 
 
+@pytest.mark.exhaustive("a rare accident")
 @pytest.mark.parametrize(
     "rehearsal",
     [os.abort, partial(time.sleep, 60)],
@@ -94,6 +95,7 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
+@pytest.mark.exhaustive("a rare accident")
 @pytest.mark.parametrize("who", ["the process", "its supervisor"])
 def test_a_process_that_is_killed_as_it_waits(who: str) -> None:
     """A rehearsed process that was killed is no crash of the next call."""
@@ -138,6 +140,7 @@ class AfterRehearsal:
         return self.job()
 
 
+@pytest.mark.exhaustive("it grades many attempts")
 def test_verdicts_do_not_depend_on_it(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:

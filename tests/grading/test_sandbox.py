@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sizes import all_but
 
 from shardbook.grading.job import Job, verdicts_of
 from shardbook.grading.jobs import environment
@@ -231,14 +232,27 @@ HOSTILE = {
 }
 
 
+# The others take as long as all tests that are not exhaustive.
+MAIN = ("hangs", "exits", "exits_hard", "eats_memory", "is_right")
+
+
 @pytest.fixture(scope="module")
 def graded(
+    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Verdict]:
-    """Grade all of them at once."""
+    """Grade those whose tests are selected, at once."""
     folder = tmp_path_factory.mktemp("hostile")
     jobs = []
-    for name, (make, _, _) in HOSTILE.items():
+    selected = {
+        item.callspec.params.get("name")
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path == request.path
+        and hasattr(item, "callspec")
+    }
+    for name in selected & HOSTILE.keys():
+        make = HOSTILE[name][0]
         path = folder / f"{name}.py"
         if callable(make):
             make(path)
@@ -252,7 +266,9 @@ def graded(
         return {verdict.source: verdict for verdict in found}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", all_but(MAIN, HOSTILE, "other accidents end in the same ways")
+)
 def test_one_clear_line(graded: dict[str, Verdict], name: str) -> None:
     """The status and the reason are right, and nothing of ours shows."""
     verdict = graded[name]
@@ -310,6 +326,7 @@ def test_nothing_is_left_behind(sandbox: Sandbox, tmp_path: Path) -> None:
     assert left == []
 
 
+@pytest.mark.exhaustive("it waits for seconds")
 def test_a_sandbox_ends_its_processes_and_removes_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,6 +499,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.exhaustive("it waits for seconds")
 def test_a_call_may_take_longer_than_its_cpu_time(
     sandbox: Sandbox,
 ) -> None:
@@ -492,6 +510,7 @@ def test_a_call_may_take_longer_than_its_cpu_time(
     assert outcome.seconds > 3
 
 
+@pytest.mark.exhaustive("it starts another server")
 def test_a_file_called_jax_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -512,6 +531,7 @@ def test_a_file_called_jax_is_not_imported(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.exhaustive("it starts another server")
 def test_the_environment_of_the_reader_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -535,6 +555,7 @@ def test_the_environment_of_the_reader_does_not_count(
     assert verdict.status == "right", verdict
 
 
+@pytest.mark.exhaustive("a rare accident")
 def test_a_large_cache_is_emptied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -557,6 +578,7 @@ def test_a_large_cache_is_emptied(
     assert [path.name for path in cache.iterdir()] == ["c"]
 
 
+@pytest.mark.exhaustive("a rare accident")
 def test_a_broken_cache_is_emptied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 import jax
+import pytest
 
 from shardbook.grading.attempt import solution
 from shardbook.grading.cases import Case, compiled
@@ -56,6 +57,7 @@ def planned(flags: str) -> dict[str, list[dict[str, Any]]]:
     return json.loads(result.stdout)
 
 
+@pytest.mark.exhaustive("it compiles all programs twice")
 def test_programs_do_not_depend_on_the_passes_of_llvm() -> None:
     """Text, memory and collectives are the same with and without them."""
     usual = planned("")

@@ -119,6 +119,7 @@ def test_from_the_first_run_to_a_difference(runs: Runs) -> None:
     runs.result.assert_outcomes(passed=1)
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_the_command_is_for_the_folder_that_pytest_runs_in(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_the_command_is_for_the_folder_that_pytest_runs_in(
     assert f"wrote {FILE}" in runs.run(UPDATE, "test_a.py::test_step")
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_an_update_without_a_change_writes_nothing(runs: Runs) -> None:
     """The time of a file stays, too."""
     runs.write(SHARDED)
@@ -153,6 +155,7 @@ class TestSteps:
 """
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_each_call_has_a_file(runs: Runs) -> None:
     """Classes, parameters and names are told apart in any file system."""
     runs.write(HEAD + NAMES)
@@ -194,6 +197,7 @@ def test_what_is_refused(runs: Runs, calls: str, message: str) -> None:
     assert len(runs.files()) < 2
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_programs_and_layouts_are_taken_as_they_are(runs: Runs) -> None:
     """The calls return them, too."""
     runs.write(
@@ -218,6 +222,7 @@ def test_step(shardbook):
     runs.result.assert_outcomes(passed=1)
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_a_damaged_file(runs: Runs) -> None:
     """A conflict of git, for example, is said to be none of ours."""
     runs.write(SHARDED)
@@ -230,6 +235,7 @@ def test_a_damaged_file(runs: Runs) -> None:
     assert said.endswith(COMMAND)
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_a_file_of_an_earlier_format(runs: Runs) -> None:
     """It names arguments by numbers; an update writes it again."""
     runs.write(SHARDED)
@@ -248,6 +254,7 @@ def test_a_file_of_an_earlier_format(runs: Runs) -> None:
     runs.result.assert_outcomes(passed=1)
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_another_machine(runs: Runs) -> None:
     """A file of another mesh is not compared row by row."""
     runs.write(SHARDED)
@@ -262,6 +269,7 @@ def test_another_machine(runs: Runs) -> None:
     assert "all-reduce" not in said
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_a_checkout_that_cannot_be_written(runs: Runs) -> None:
     """A run compares as ever; an update says where to do it."""
     runs.write(SHARDED)
@@ -292,6 +300,7 @@ def updated(runs: Runs) -> Runs:
     return runs
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_unused_files(updated: Runs) -> None:
     """A run names them, and an update deletes them."""
     updated.write(SHARDED)
@@ -308,6 +317,7 @@ def test_unused_files(updated: Runs) -> None:
     assert updated.files() == [FILE]
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 @pytest.mark.parametrize(
     "body",
     [
@@ -327,6 +337,7 @@ def test_a_test_that_did_not_end_keeps_its_files(
     assert updated.files() == [OTHER, FILE]
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 @pytest.mark.parametrize(
     "arguments",
     [["-k", "step"], ["--deselect", "test_a.py::test_other"]],
@@ -340,6 +351,7 @@ def test_a_selection_keeps_the_files_of_the_rest(
     assert updated.files() == [OTHER, FILE]
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_naming_a_test_keeps_all_files(updated: Runs) -> None:
     """Pytest doesn't say what else is in the module."""
     updated.run(UPDATE, "test_a.py::test_step")
@@ -347,6 +359,7 @@ def test_naming_a_test_keeps_all_files(updated: Runs) -> None:
     assert updated.files() == [OTHER, FILE, OLD]
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_a_module_that_cannot_be_imported_keeps_its_files(
     updated: Runs,
 ) -> None:
@@ -358,6 +371,7 @@ def test_a_module_that_cannot_be_imported_keeps_its_files(
     assert {*updated.files()} >= {OTHER, FILE}
 
 
+@pytest.mark.exhaustive("each run of pytest takes seconds")
 def test_with_workers(updated: Runs) -> None:
     """Under pytest-xdist files are written, compared and deleted too."""
     parallel = ("-p", "xdist", "-n", "2")

@@ -81,6 +81,7 @@ def run(tmp_path: Path) -> Run:
     return call
 
 
+@pytest.mark.exhaustive("it makes an environment")
 def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     """A wheel has the package and the pages alone, and grades."""
     subprocess.run((*BUILD, "-t", "wheel"), cwd=source, check=True)
@@ -123,6 +124,7 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     run("python", "-m", "mypy", "--strict", str(use))
 
 
+@pytest.mark.exhaustive("it makes an environment")
 def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
     """A notebook installs the repository in a cell, and grades."""
     shown = run(

@@ -110,6 +110,7 @@ def model_mesh(array: jax.Array) -> Mesh:
     return array.sharding.mesh
 
 
+@pytest.mark.exhaustive("it compiles for half a minute")
 def test_a_language_model(mesh: Mesh) -> None:
     """Losses are those of one device, from one trace; all is donated."""
     traces = []

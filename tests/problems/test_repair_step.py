@@ -60,6 +60,7 @@ def alone() -> list[float]:
     return losses
 
 
+@pytest.mark.exhaustive("it compiles for half a minute")
 def test_losses_are_those_of_one_device(
     mesh: Mesh, alone: list[float]
 ) -> None:
@@ -70,6 +71,7 @@ def test_losses_are_those_of_one_device(
     assert losses[-1] < losses[0] - 0.1
 
 
+@pytest.mark.exhaustive("it compiles for half a minute")
 def test_what_is_handed_out_trains_the_same(
     mesh: Mesh, starter: Any, alone: list[float]
 ) -> None:

@@ -224,6 +224,7 @@ def test_an_attempt_is_compared_with_the_solution(
     assert "shardbook compare NAME step.json" in unknown
 
 
+@pytest.mark.exhaustive("it grades several attempts")
 def test_a_command_can_be_pasted(run: Run, tmp_path: Path) -> None:
     """Paths with spaces and quotes are quoted in all commands."""
     folder, other = tmp_path / "my attempts", tmp_path / "a b.py"
@@ -249,6 +250,7 @@ def test_a_command_can_be_pasted(run: Run, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.exhaustive("it grades several attempts")
 def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
     """``diff`` has the exit status of diff, and says what it can't read."""
     for name, spec in (("a", ["data"]), ("b", [])):
@@ -444,6 +446,7 @@ def test_a_file_after_its_problem(run: Run, tmp_path: Path) -> None:
     assert re.search(rf" {NAME} +solved ", run("list").stdout)
 
 
+@pytest.mark.exhaustive("it grades several attempts")
 def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
     """Odd names and errors are spelled out, and later files are graded."""
     odd = os.fsdecode(b"caf\xe9.py")
@@ -545,6 +548,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.exhaustive("machines that are seldom so")
 @pytest.mark.parametrize("world", WORLDS)
 def test_any_world(run: Run, tmp_path: Path, world: str) -> None:
     """An attempt is graded and noted, whatever the machine lacks."""
@@ -598,6 +602,7 @@ def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
     assert "OSError: not I\nCan't grade: the process" in no_jax.stderr
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 @pytest.mark.parametrize("command", ["check", "watch"])
 def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
     """No process is left, no folder, and nothing that is half a note."""
@@ -635,6 +640,7 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
     assert [*path.parent.iterdir()] == [path]
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:
     """A verdict on a terminal begins on a line of its own."""
     solve(tmp_path)
@@ -649,6 +655,7 @@ def test_nothing_is_left_of_the_line_that_waits(tmp_path: Path) -> None:
     assert f"{NAME}  attempts/{NAME}.py" in map(str.strip, lines)
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_compare_asks_before_it_shows_the_whole_solution(
     tmp_path: Path, answer: str
@@ -663,6 +670,7 @@ def test_compare_asks_before_it_shows_the_whole_solution(
     assert ("+++ the solution" in terminal.seen) == (answer == "y")
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 def test_each_problem_is_a_line_of_a_narrow_terminal(
     tmp_path: Path,
 ) -> None:
@@ -676,6 +684,7 @@ def test_each_problem_is_a_line_of_a_narrow_terminal(
     assert any(line.endswith("…") for line in lines)
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
     """Only what the reader agrees to is done."""
@@ -690,6 +699,7 @@ def test_reset_asks_on_a_terminal(tmp_path: Path, answer: str) -> None:
     assert path.with_suffix(".1.bak").exists() == agreed
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 def test_watch_takes_keys(tmp_path: Path) -> None:
     """A save ends a run; each key does what is said below a verdict."""
     path = solve(tmp_path)
@@ -756,6 +766,7 @@ def test_watch_grades_a_file_that_changes_itself(tmp_path: Path) -> None:
     assert path.read_text() == solved
 
 
+@pytest.mark.exhaustive("it waits for a terminal")
 def test_watch_knows_the_problem_of_a_broken_file(tmp_path: Path) -> None:
     """A file of another name is for the same problem while it is broken."""
     path = tmp_path / "mine.py"

@@ -9,6 +9,8 @@ from nbformat import NotebookNode
 from shardbook_site import execution
 from shardbook_site.cells import executed_pages
 
+pytestmark = pytest.mark.exhaustive("Sphinx builds books")
+
 # A page, and what the build must say about it. What takes a kernel is in
 # test_nox.py.
 WRONG = {

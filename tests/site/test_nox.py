@@ -13,6 +13,8 @@ import psutil
 import pytest
 from building import FRONT, GOOD, cell, run_docs, start_docs, write_book
 
+pytestmark = pytest.mark.exhaustive("nox builds books")
+
 # No home, another locale, settings of JAX.
 ENVIRONMENT = {
     "HOME": "/nonexistent",

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from shardbook_site.cells import CELL
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 
 
+@pytest.mark.exhaustive("the page runs the same cells")
 def test_the_recipe_has_thirty_lines_and_trains(tmp_path: Path) -> None:
     """The first three cells of the page are a program that trains."""
     text = PAGE.read_text("utf-8")

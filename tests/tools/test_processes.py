@@ -21,6 +21,7 @@ import accidents
 import numpy as np
 import psutil
 import pytest
+from sizes import all_but
 
 import shardbook
 from shardbook.tools.processes import group as module
@@ -67,41 +68,64 @@ def here(function: Callable[..., Any]) -> str:
     raise AssertionError("no line is marked")
 
 
+FAILS = [
+    (
+        "raises",
+        "process 1 of 2 raised at HERE:\nValueError: no such",
+    ),
+    (
+        "first_raises",
+        "process 0 of 2 raised at HERE:\n.*spans non-addressable",
+    ),
+    (
+        "all_raise",
+        "processes 0 and 1 of 2 raised at HERE:\nValueError",
+    ),
+    (
+        "killed",
+        "process 1 of 2 ended without a Python error: SIGKILL",
+    ),
+    ("exits_at_once", "process 1 of 2 .* error: exit status 9"),
+    ("crashes", "process 0 of 2 ended without .* error: SIGSEGV"),
+    (
+        "sys_exits",
+        r"process 0 of 2 called sys.exit\('no data'\) at HERE",
+    ),
+    (
+        "interrupted",
+        "process 1 of 2 raised at HERE:\nKeyboardInterrupt",
+    ),
+    (
+        "unprintable",
+        "process 1 of 2 raised at HERE:\n.*Unprintable",
+    ),
+    (
+        "recurses",
+        "process 1 of 2 raised at .*HERE.*:\nRecursionError",
+    ),
+    (
+        "closes_its_files",
+        "process 1 of 2 ended without a Python error",
+    ),
+    (
+        "returns_a_part",
+        "processes 0 and 1 of 2 raised:\nTypeError: .* sent back: .*"
+        r"float32\[8, 2\], and this process holds 2 of its 4 slices",
+    ),
+    ("returns_a_lock", "raised:\nTypeError: .* can't be sent back"),
+    (
+        "aborts_at_exit",
+        "process 0 of 2 came to the end .* then ended with SIGABRT",
+    ),
+]
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        ("raises", "process 1 of 2 raised at HERE:\nValueError: no such"),
-        (
-            "first_raises",
-            "process 0 of 2 raised at HERE:\n.*spans non-addressable",
-        ),
-        ("all_raise", "processes 0 and 1 of 2 raised at HERE:\nValueError"),
-        ("killed", "process 1 of 2 ended without a Python error: SIGKILL"),
-        ("exits_at_once", "process 1 of 2 .* error: exit status 9"),
-        ("crashes", "process 0 of 2 ended without .* error: SIGSEGV"),
-        (
-            "sys_exits",
-            r"process 0 of 2 called sys.exit\('no data'\) at HERE",
-        ),
-        (
-            "interrupted",
-            "process 1 of 2 raised at HERE:\nKeyboardInterrupt",
-        ),
-        ("unprintable", "process 1 of 2 raised at HERE:\n.*Unprintable"),
-        ("recurses", "process 1 of 2 raised at .*HERE.*:\nRecursionError"),
-        ("closes_its_files", "process 1 of 2 ended without a Python error"),
-        (
-            "returns_a_part",
-            "processes 0 and 1 of 2 raised:\nTypeError: .* sent back: .*"
-            r"float32\[8, 2\], and this process holds 2 of its 4 slices",
-        ),
-        ("returns_a_lock", "raised:\nTypeError: .* can't be sent back"),
-        (
-            "aborts_at_exit",
-            "process 0 of 2 came to the end .* then ended with SIGABRT",
-        ),
-    ],
+    all_but(
+        ["raises", "killed"], FAILS, "other ends are told in the same way"
+    ),
 )
 def test_one_fails(name: str, expected: str) -> None:
     """One process fails: all end, and the message names it and its line."""
@@ -113,30 +137,42 @@ def test_one_fails(name: str, expected: str) -> None:
         shardbook.processes(accident, devices=2, seconds=LONG)
 
 
+WAITS = [
+    (
+        "leaves_early",
+        "process 0 waited at .*HERE\n.*1 had called sys.exit",
+    ),
+    (
+        "one_step_more",
+        "0 had come to the end .*\n.*1 waited at .*HERE",
+    ),
+    (
+        "one_alone",
+        "process 0 waited at .*HERE\n.*1 had come to the end",
+    ),
+    (
+        "nobody_reads",
+        "process 0 had come to .* did not end.*\n.* 1 had come to the",
+    ),
+    (
+        "sleeps",
+        "process 0 waited at .*\n  process 1 waited at HERE",
+    ),
+    (
+        "locked",
+        "process 0 waited at .*\n  process 1 waited at HERE",
+    ),
+    (
+        "stopped",
+        "process 0 waited at .*HERE\n  process 1 did not answer",
+    ),
+]
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        (
-            "leaves_early",
-            "process 0 waited at .*HERE\n.*1 had called sys.exit",
-        ),
-        ("one_step_more", "0 had come to the end .*\n.*1 waited at .*HERE"),
-        (
-            "one_alone",
-            "process 0 waited at .*HERE\n.*1 had come to the end",
-        ),
-        (
-            "nobody_reads",
-            "process 0 had come to .* did not end.*\n.* 1 had come to the",
-        ),
-        ("sleeps", "process 0 waited at .*\n  process 1 waited at HERE"),
-        ("locked", "process 0 waited at .*\n  process 1 waited at HERE"),
-        (
-            "stopped",
-            "process 0 waited at .*HERE\n  process 1 did not answer",
-        ),
-    ],
+    all_but(["one_alone"], WAITS, "each waits for seconds"),
 )
 def test_all_wait(name: str, expected: str) -> None:
     """All wait for one another: the message says at which lines."""
@@ -149,6 +185,7 @@ def test_all_wait(name: str, expected: str) -> None:
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("a rare accident")
 def test_code_runs_once(tmp_path: Path) -> None:
     """Another port is tried for ours alone, and not for the reader's."""
     path = tmp_path / "runs"
@@ -159,6 +196,7 @@ def test_code_runs_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("it waits for seconds")
 def test_a_limit_for_those_that_never_rest() -> None:
     """A thread that polls looks like work, so ``timeout`` ends it."""
     expected = (
@@ -172,6 +210,7 @@ def test_a_limit_for_those_that_never_rest() -> None:
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("it waits for seconds")
 def test_one_never_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +227,7 @@ def test_one_never_comes(
         shardbook.processes(accidents.raises, devices=1, seconds=SHORT)
 
 
+@pytest.mark.exhaustive("a rare accident")
 def test_a_port_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another program has taken the port, another port is tried."""
     with socket.socket() as taken:
@@ -210,7 +250,12 @@ def test_a_port_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.newest
 @pytest.mark.parametrize(
-    "end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    "end",
+    all_but(
+        [signal.SIGINT],
+        [signal.SIGINT, signal.SIGTERM, signal.SIGKILL],
+        "the ends are told apart by the kernel alone",
+    ),
 )
 def test_whoever_called_is_ended(end: signal.Signals, mark: str) -> None:
     """Ctrl-C, or the end of the process that called, ends all processes."""
@@ -256,6 +301,7 @@ def test_what_was_sent_is_heard(tmp_path: Path) -> None:
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("grading/test_sandbox.py shows the same")
 def test_children_of_processes_end_too() -> None:
     """What the processes have started ends with them."""
     assert shardbook.processes(accidents.leaves_a_child, devices=1) == [
@@ -281,6 +327,7 @@ MESSAGE = (
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("all orders of their messages take long")
 def test_what_two_threads_of_gloo_print() -> None:
     """However their messages mix, only what the user printed is shown."""
     own = "12\n", "loss 2.5\n"
@@ -308,7 +355,9 @@ def test_what_two_threads_of_gloo_print() -> None:
             )
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(
+    "count", all_but([2], [1, 2, 4], "two processes show the same")
+)
 def test_results(count: int, tmp_path: Path) -> None:
     """Results come back in order, and initialize() acts as on a cluster."""
     path = tmp_path / "words"
@@ -342,6 +391,7 @@ def test_a_function_that_closes_over_an_array() -> None:
         assert each["file"] == __file__
 
 
+@pytest.mark.exhaustive("a page shows the same")
 def test_devices_are_named_by_their_process() -> None:
     """Where ids are 0, 1, 2048 and 2049, tables and pictures say whose."""
     both = shardbook.processes(accidents.pictures, devices=2)
@@ -362,6 +412,7 @@ def test_devices_are_named_by_their_process() -> None:
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive("a page runs one")
 def test_a_script(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
