@@ -228,7 +228,10 @@ def page(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Try the book in Chromium; "-- --html FOLDER" takes a built one."""
+    """Try the book in Chromium; "-- --html FOLDER" takes a built one.
+
+    With "-- -m ''", everything is tried on every page.
+    """
     install(session, "browser")
     arguments = session.posargs
     if "--html" not in arguments:
@@ -237,7 +240,8 @@ def browser(session: nox.Session) -> None:
         arguments = ["--html", str(target), *arguments]
     # A group is a page, which is loaded once.
     by_page = ("--dist", "loadgroup")
-    session.run(*PYTEST, *by_page, "tests/browser", *arguments)
+    small = ("-m", "not exhaustive")
+    session.run(*PYTEST, *by_page, *small, "tests/browser", *arguments)
 
 
 @nox.session

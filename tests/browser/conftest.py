@@ -26,6 +26,8 @@ from shardbook.problems import NAMES
 
 # Where a Chromium may be; Debian's is the first.
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# One of each kind: what is the same on all pages is tried on these.
+SOME = ("index.html", "costs.html", "problems/split_merge_round_trip.html")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,10 +42,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker do all for which every page has to be read."""
+    """Let one worker do all for which every page has to be read.
+
+    Of what is exhaustive, choose some pages.
+    """
     for item in items:
         if "soups" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("soups"))
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            page = item.callspec.params.get("page_name")
+            if page in SOME:
+                item.own_markers = [
+                    each
+                    for each in item.own_markers
+                    if each.name != "exhaustive"
+                ]
 
 
 def pages_in(html: Path) -> list[str]:

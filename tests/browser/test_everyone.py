@@ -94,8 +94,15 @@ MOVING = """[...document.querySelectorAll("*")].filter((each) => {
 @pytest.mark.parametrize(
     # 640 pixels are what 1280 show at 200 %.
     ("widths", "scheme"),
-    [((640, 320), "light"), ((1280,), "dark")],
-    ids=["light", "dark"],
+    [
+        pytest.param((640, 320), "light", id="light"),
+        pytest.param(
+            (1280,),
+            "dark",
+            id="dark",
+            marks=pytest.mark.exhaustive("pages share their colors"),
+        ),
+    ],
 )
 def test_a_page(visit: Page, widths: tuple[int, ...], scheme: str) -> None:
     """A page has no violation of any level, with all that opens open.

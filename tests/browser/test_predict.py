@@ -26,10 +26,12 @@ def test_every_problem_asks(soups: dict[str, BeautifulSoup]) -> None:
         assert 2 <= len(found) <= 4, name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_right_answer_opens_its_fold(page: Page, name: str) -> None:
+@pytest.mark.exhaustive("one script does it on all pages")
+def test_every_right_answer_opens_its_fold(
+    page: Page, page_name: str, problem: str
+) -> None:
     """A right answer shows the verdict, the reason and the output."""
-    page.goto(f"problems/{name}.html")
+    page.goto(page_name)
     for question in page.locator(".predict").all():
         fold = outcome_of(question)
         expect(fold).not_to_have_attribute("open", "")

@@ -57,6 +57,7 @@ def cells(html: Path, name: str) -> list[str]:
     return found
 
 
+@pytest.mark.exhaustive("one script does it on all pages")
 def test_every_button_copies_its_block(
     visit: Page, html: Path, page_name: str
 ) -> None:
@@ -76,6 +77,7 @@ def test_every_button_copies_its_block(
         assert missing == []
 
 
+@pytest.mark.exhaustive("one script does it on all pages")
 def test_a_problem_is_taken_away(
     visit: Page, html: Path, problem: str
 ) -> None:
