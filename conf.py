@@ -22,8 +22,9 @@ exclude_patterns = ["_build", "_jupyter", "_templates"]
 linkcheck_ignore = [r"\.\./_sources/"]
 templates_path = ["docs/_templates"]
 
-# Pages are executed each time. "cache" keys on the cells of a page alone,
-# so it would show new code from src/ above old output.
+# "cache" keys on the cells of a page alone, so it would show new code from
+# src/ above old output. shardbook_site.kept keys on all that a page's
+# outputs depend on, where execution_kept names a folder for it.
 nb_execution_mode = "force"
 # In seconds. What takes one of them on an idle machine may take a minute on
 # a busy one; only a cell that hangs is to be ended.

@@ -61,6 +61,11 @@ def docs(session: nox.Session) -> None:
         metavar="FOLDER",
         help="where to write the pages (default: %(default)s)",
     )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="run all pages, also where nothing has changed",
+    )
     options = parser.parse_args(session.posargs)
     if options.serve:
         install(session, "serve")
@@ -81,7 +86,8 @@ def docs(session: nox.Session) -> None:
         )
         return
     install(session, "docs")
-    build(session, Path(options.out))
+    kept = ("-D", f"execution_kept={BUILD / 'kept'}")
+    build(session, Path(options.out), *(() if options.fresh else kept))
 
 
 def build(session: nox.Session, target: Path, *options: str) -> None:
@@ -89,8 +95,8 @@ def build(session: nox.Session, target: Path, *options: str) -> None:
     if target.exists() and not (target / ".buildinfo").exists():
         session.error(f"{target} exists, and was not made by this command")
     # Beside the book, which stays until there is another one. Nothing is
-    # taken over from an earlier draft: a page whose text is unchanged must
-    # run again, for the code that it imports may differ.
+    # taken over from an earlier draft: shardbook_site.kept knows better
+    # than Sphinx which pages have to run again.
     draft = target.with_name(f".{target.name}-draft")
     if draft.exists():
         shutil.rmtree(draft)

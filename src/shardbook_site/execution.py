@@ -24,7 +24,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from traitlets.config import Config
 
-from shardbook_site import kernels, noted
+from shardbook_site import kept, kernels, noted
 
 LOGGER = logging.getLogger(__name__)
 # Of a busy machine: nbclient would give up on a kernel that takes a minute
@@ -61,23 +61,34 @@ def allow_interrupt(cell: Any, cell_index: int) -> None:
 # What the kernels of this build are forked from: MyST-NB has nothing that
 # reaches "execute" from where it is started.
 _server: kernels.Server | None = None
+# What pages have put out before, unless all are to run.
+_kept: kept.Kept | None = None
 
 
 def start_server(
     app: Sphinx, env: BuildEnvironment, docnames: list[str]
 ) -> None:
     """Start it before Sphinx forks the processes that read pages."""
-    global _server
+    global _server, _kept
+    flags, folder = (
+        app.config.execution_xla_flags,
+        app.config.execution_kept,
+    )
     if docnames and hasattr(os, "fork"):
-        _server = kernels.Server(app.config.execution_xla_flags)
+        _server = kernels.Server(flags)
+    if docnames and folder:
+        root = Path(app.confdir)
+        _kept = kept.Kept(root / folder, root, flags)
 
 
 def end_server(app: Sphinx, error: Exception | None) -> None:
     """End it with the build."""
-    global _server
+    global _server, _kept
     if _server:
         _server.close()
-    _server = None
+    if _kept and not error:
+        _kept.remove_old()
+    _server = _kept = None
 
 
 def is_prepared(notebook: NotebookNode) -> bool:
@@ -94,7 +105,8 @@ def is_prepared(notebook: NotebookNode) -> bool:
 def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     """Execute a notebook as nbclient does, with some changes.
 
-    Where a page can't run, it shows what was noted. Its kernel has imported
+    Where a page can't run, it shows what was noted, and where nothing has
+    changed since an earlier build, what was kept. Its kernel has imported
     jax already, if it can. A kernel that dies no longer ends the build
     without naming the page. Kernels listen on sockets in a folder of their
     own: those that start at the same time now and then chose the same
@@ -104,15 +116,22 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
     if noted.is_noted(notebook):
         noted.show(notebook, cwd)
         return notebook
+    file = _kept.file_of(notebook, cwd) if _kept else None
+    if _kept and file and _kept.restore(file, notebook):
+        LOGGER.info("kept: %s", kept.title_of(notebook))
+        return notebook
     with TemporaryDirectory(prefix="shardbook-") as folder:
         manager = {"connection_file": str(Path(folder, "kernel.json"))}
         if os.name == "posix":
             manager["transport"] = "ipc"
             kwargs["on_cell_start"] = allow_interrupt
         kwargs["config"] = Config(KernelManager=manager)
+        trace = Path(folder, "opened")
         if _server and is_prepared(notebook):
             kwargs["kernel_manager_class"] = kernels.manager_of(
-                _server, notebook.metadata.get("xla_flags", _server.flags)
+                _server,
+                notebook.metadata.get("xla_flags", _server.flags),
+                trace,
             )
         try:
             _execute(
@@ -124,6 +143,8 @@ def execute(notebook: NotebookNode, cwd: str, **kwargs: Any) -> Any:
             )
         except DeadKernelError as error:
             raise KernelDiedError(f"a cell ended it: {error}") from error
+        if _kept and file and not [*complaints(noted.code_cells(notebook))]:
+            _kept.keep(file, notebook, trace)
     noted.write(notebook, cwd)
     return notebook
 
@@ -249,6 +270,7 @@ def setup(app: Sphinx) -> None:
     app.add_config_value(
         "execution_xla_flags", XLA_FLAGS, "env", frozenset({str})
     )
+    app.add_config_value("execution_kept", "", "", frozenset({str}))
     app.connect("env-before-read-docs", start_server)
     app.connect("build-finished", end_server)
     app.connect("env-updated", check)

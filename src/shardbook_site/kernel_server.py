@@ -19,6 +19,11 @@ from typing import NoReturn
 
 # How often we look whether the build goes on, in seconds.
 PAUSE = 1
+# By these a process starts another.
+STARTS = {
+    *("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"),
+    *("os.exec", "os.spawn", "os.system"),
+}
 
 
 def serve(requests: socket.socket, parent: int) -> None:
@@ -66,6 +71,7 @@ def be_kernel(
     arguments: list[str],
     folder: str,
     environment: dict[str, str],
+    trace: str,
 ) -> NoReturn:
     """Be a kernel, as ipykernel_launcher is in a process of its own."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -76,12 +82,36 @@ def be_kernel(
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.write(answer, str(os.getpid()).encode())
     os.close(answer)
+    record_opened(trace)
     sys.argv[1:] = arguments
     kernelapp = importlib.import_module("ipykernel.kernelapp")
     kernelapp.launch_new_instance(
         [*arguments, f"--IPKernelApp.parent_handle={server}"]
     )
     sys.exit()
+
+
+def record_opened(trace: str) -> None:
+    """Write the paths of files that are opened to a file, as JSON.
+
+    From now on, a line each. A line is null if a process is started.
+    """
+    # Without a buffer: nobody knows how a kernel ends.
+    file = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    seen = set()
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | bytes):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+        elif event in STARTS:
+            path = None
+        else:
+            return
+        if path not in seen:
+            seen.add(path)
+            os.write(file, f"{json.dumps(path)}\n".encode())
+
+    sys.addaudithook(note)
 
 
 if __name__ == "__main__":

@@ -94,6 +94,7 @@ class _Provisioner(LocalProvisioner):
 
     server: Server
     environment: dict[str, str]
+    trace: Path
 
     async def launch_kernel(
         self, cmd: list[str], **kwargs: Any
@@ -104,6 +105,7 @@ class _Provisioner(LocalProvisioner):
             arguments=cmd[3:],
             folder=kwargs["cwd"],
             environment=self.environment,
+            trace=str(self.trace),
         )
         kernel: Any = _Kernel(self.pid)
         self.process = kernel
@@ -116,12 +118,15 @@ class _Provisioner(LocalProvisioner):
             os.killpg(self.pid, signum)
 
 
-def manager_of(server: Server, flags: str) -> type[AsyncKernelManager]:
+def manager_of(
+    server: Server, flags: str, trace: Path
+) -> type[AsyncKernelManager]:
     """Return a class of managers of kernels.
 
     Args:
         server: What forks the kernels.
         flags: What is added to ``XLA_FLAGS`` for them.
+        trace: Where a kernel writes which files it opens.
     """
     given = os.environ.get("XLA_FLAGS", "")
 
@@ -132,6 +137,7 @@ def manager_of(server: Server, flags: str) -> type[AsyncKernelManager]:
                 kernel_spec=self.kernel_spec, parent=self
             )
             self.provisioner.server = server
+            self.provisioner.trace = trace
             self.provisioner.environment = {
                 "XLA_FLAGS": f"{given} {flags}".strip()
             }
