@@ -87,39 +87,6 @@ def read(path: Path) -> str:
     return path.read_text("utf-8")
 
 
-# Scripts that follow each other, all deferred or none.
-SCRIPTS = re.compile(
-    r'<script(?P<how>(?: defer)?) src="(?P<static>[^"]*?_static/)[^"]+">'
-    r'</script>(?:\s*<script(?P=how) src="(?P=static)[^"]+"></script>)+'
-)
-# Where the source of a script is, which is not true of several in one file.
-MAP = re.compile(r"^//# sourceMappingURL=.*$", re.MULTILINE)
-
-
-def join_scripts(static: Path, pages: Pages) -> None:
-    """Replace scripts that follow each other by one, to save requests."""
-
-    def joined(found: re.Match[str]) -> str:
-        paths = [
-            static / name
-            for name in re.findall(r'_static/([^"?]+)', found[0])
-        ]
-        # Begun so, no script asks for strict mode on behalf of the others.
-        text = MAP.sub("", "\n;\n".join(["", *map(read, paths)]))
-        name = ".".join(path.stem for path in paths)
-        (static / f"{name}.js").write_text(text, "utf-8")
-        digest = sha256(text.encode()).hexdigest()[:8]
-        address = f"{found['static']}{name}.js?v={digest}"
-        return f'<script{found["how"]} src="{address}"></script>'
-
-    count = 0
-    for path, text in pages.items():
-        pages[path], joins = SCRIPTS.subn(joined, text)
-        count += joins
-    if not count:
-        LOGGER.warning("no page has scripts in a row like %r", SCRIPTS)
-
-
 # What has the color of the text around it, in prose and in code: half of
 # all elements of a page.
 PLAIN = re.compile(r'<span class="(?:n|p|pre|w)">([^<]*)</span>')
@@ -171,7 +138,6 @@ STEPS = (
     fold_parts,
     unwrap_plain_text,
     link_one_stylesheet,
-    join_scripts,
 )
 
 

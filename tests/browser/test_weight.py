@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 from tour import Tour
 
-KIB, REQUESTS = 170, 10
+KIB, REQUESTS = 170, 20
 # With the text of all pages.
 SEARCH_KIB = 520
 SEARCH = {"language_data", "search", "searchindex", "searchtools"}
