@@ -1,6 +1,7 @@
 """Every task of this repository: ``nox -l`` lists them."""
 
 import argparse
+import os
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +32,8 @@ FEWER_DEVICES = (
 TOOLS = ("tests/tools",)
 # Tests that jax's version can matter to, but for those marked "newest".
 VERSIONED = ("tests/problems", "tests/grading", *TOOLS)
-SPHINX = ("-c", ".", "-j", "auto", "-n")
+# One process more than there are cores, because some pages wait.
+SPHINX = ("-c", ".", "-j", str((os.cpu_count() or 1) + 1), "-n")
 
 
 def install(session: nox.Session, *groups: str) -> None:
