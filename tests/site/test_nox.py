@@ -126,9 +126,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # What a build that failed has left.
     (out.parent / ".html-draft" / "html").mkdir(parents=True)
     (out.parent / ".html-draft" / "html" / "old.html").touch()
-    status, words = run_docs(folder, "--out", str(out), **ENVIRONMENT)
+    options = ("--fresh", "--out", str(out))
+    status, words = run_docs(folder, *options, **ENVIRONMENT)
     assert status == 0, words
-    # Nothing is written anywhere else.
+    # Nothing is written anywhere else; without "--fresh", what is kept.
     assert files(folder) == before
     assert [path.name for path in out.parent.iterdir()] == ["html"]
     return folder
