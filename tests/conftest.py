@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import jax
 import pytest
-from sizes import changed_problems
+from sizes import changed_problems, include
 
 from shardbook.grading.jobs.sandbox import Sandbox
 
@@ -44,11 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         attempt = item.name.rpartition("[")[2].partition("::")[0]
         names = {attempt, item.path.stem.removeprefix("test_")}
         if not names.isdisjoint(changed_problems()):
-            item.own_markers = [
-                each
-                for each in item.own_markers
-                if each.name != "exhaustive"
-            ]
+            include(item)
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,30 @@ def all_but(
     return marked
 
 
+def include(item: pytest.Item) -> None:
+    """Take a test into "nox -s tests", although it is exhaustive."""
+    item.own_markers = [
+        each for each in item.own_markers if each.name != "exhaustive"
+    ]
+
+
+def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """Give the values of a parameter in the selected tests of a file.
+
+    Args:
+        request: The request of a fixture of the file.
+        parameter: The name of the parameter.
+    """
+    return [
+        item.callspec.params[parameter]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path == request.path
+        and hasattr(item, "callspec")
+        and parameter in item.callspec.params
+    ]
+
+
 @cache
 def changed_problems(root: Path = ROOT) -> list[str]:
     """Name the problems of which a file has changed.

@@ -20,6 +20,7 @@ from playwright.sync_api import (
     Page,
     sync_playwright,
 )
+from sizes import include
 from tour import DESKTOP, Tour
 
 from shardbook.problems import NAMES
@@ -52,11 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             page = item.callspec.params.get("page_name")
             if page in SOME:
-                item.own_markers = [
-                    each
-                    for each in item.own_markers
-                    if each.name != "exhaustive"
-                ]
+                include(item)
 
 
 def pages_in(html: Path) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 from many import grade_all
+from sizes import selected
 
 from shardbook.book import explained
 from shardbook.grading.job import Job
@@ -67,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def parameters(problem: str, devices: int) -> Iterator[object]:
-    """Mark all but one attempt a verdict, beside the solution."""
+    """Mark what gets a verdict again, and attempts at slow problems."""
     known = set()
     for attempt in graded(problem, devices):
         marks = []
@@ -90,20 +91,12 @@ def verdicts(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], dict[str, Verdict]]:
     """Grade the attempts whose tests are selected, a problem at a time."""
-    selected = [
-        attempt
-        for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and hasattr(item, "callspec")
-        and isinstance(
-            attempt := item.callspec.params.get("attempt"), Attempt
-        )
-    ]
+    chosen = selected(request, "attempt")
     devices = request.config.getoption("devices")
 
     @cache
     def of(problem: str) -> dict[str, Verdict]:
-        ours = [each for each in selected if each.problem == problem]
+        ours = [each for each in chosen if each.problem == problem]
         todo = jobs(ours, tmp_path_factory.mktemp("attempts"), devices)
         found = []
         while todo:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sizes import all_but
+from sizes import all_but, selected
 
 from shardbook.grading.job import Job, verdicts_of
 from shardbook.grading.jobs import environment
@@ -244,14 +244,7 @@ def graded(
     """Grade those whose tests are selected, at once."""
     folder = tmp_path_factory.mktemp("hostile")
     jobs = []
-    selected = {
-        item.callspec.params.get("name")
-        for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and item.path == request.path
-        and hasattr(item, "callspec")
-    }
-    for name in selected & HOSTILE.keys():
+    for name in HOSTILE.keys() & selected(request, "name"):
         make = HOSTILE[name][0]
         path = folder / f"{name}.py"
         if callable(make):
