@@ -69,44 +69,20 @@ def here(function: Callable[..., Any]) -> str:
 
 
 FAILS = [
-    (
-        "raises",
-        "process 1 of 2 raised at HERE:\nValueError: no such",
-    ),
+    ("raises", "process 1 of 2 raised at HERE:\nValueError: no such"),
     (
         "first_raises",
         "process 0 of 2 raised at HERE:\n.*spans non-addressable",
     ),
-    (
-        "all_raise",
-        "processes 0 and 1 of 2 raised at HERE:\nValueError",
-    ),
-    (
-        "killed",
-        "process 1 of 2 ended without a Python error: SIGKILL",
-    ),
+    ("all_raise", "processes 0 and 1 of 2 raised at HERE:\nValueError"),
+    ("killed", "process 1 of 2 ended without a Python error: SIGKILL"),
     ("exits_at_once", "process 1 of 2 .* error: exit status 9"),
     ("crashes", "process 0 of 2 ended without .* error: SIGSEGV"),
-    (
-        "sys_exits",
-        r"process 0 of 2 called sys.exit\('no data'\) at HERE",
-    ),
-    (
-        "interrupted",
-        "process 1 of 2 raised at HERE:\nKeyboardInterrupt",
-    ),
-    (
-        "unprintable",
-        "process 1 of 2 raised at HERE:\n.*Unprintable",
-    ),
-    (
-        "recurses",
-        "process 1 of 2 raised at .*HERE.*:\nRecursionError",
-    ),
-    (
-        "closes_its_files",
-        "process 1 of 2 ended without a Python error",
-    ),
+    ("sys_exits", r"process 0 of 2 called sys.exit\('no data'\) at HERE"),
+    ("interrupted", "process 1 of 2 raised at HERE:\nKeyboardInterrupt"),
+    ("unprintable", "process 1 of 2 raised at HERE:\n.*Unprintable"),
+    ("recurses", "process 1 of 2 raised at .*HERE.*:\nRecursionError"),
+    ("closes_its_files", "process 1 of 2 ended without a Python error"),
     (
         "returns_a_part",
         "processes 0 and 1 of 2 raised:\nTypeError: .* sent back: .*"
@@ -138,34 +114,16 @@ def test_one_fails(name: str, expected: str) -> None:
 
 
 WAITS = [
-    (
-        "leaves_early",
-        "process 0 waited at .*HERE\n.*1 had called sys.exit",
-    ),
-    (
-        "one_step_more",
-        "0 had come to the end .*\n.*1 waited at .*HERE",
-    ),
-    (
-        "one_alone",
-        "process 0 waited at .*HERE\n.*1 had come to the end",
-    ),
+    ("leaves_early", "process 0 waited at .*HERE\n.*1 had called sys.exit"),
+    ("one_step_more", "0 had come to the end .*\n.*1 waited at .*HERE"),
+    ("one_alone", "process 0 waited at .*HERE\n.*1 had come to the end"),
     (
         "nobody_reads",
         "process 0 had come to .* did not end.*\n.* 1 had come to the",
     ),
-    (
-        "sleeps",
-        "process 0 waited at .*\n  process 1 waited at HERE",
-    ),
-    (
-        "locked",
-        "process 0 waited at .*\n  process 1 waited at HERE",
-    ),
-    (
-        "stopped",
-        "process 0 waited at .*HERE\n  process 1 did not answer",
-    ),
+    ("sleeps", "process 0 waited at .*\n  process 1 waited at HERE"),
+    ("locked", "process 0 waited at .*\n  process 1 waited at HERE"),
+    ("stopped", "process 0 waited at .*HERE\n  process 1 did not answer"),
 ]
 
 

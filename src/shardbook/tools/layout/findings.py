@@ -9,15 +9,13 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jax.sharding import (
     NamedSharding,
     SingleDeviceSharding,
 )
 
-if TYPE_CHECKING:
-    from shardbook.tools.arrays.leaf import LeafLayout
 from shardbook.tools.arrays.leaf import LeafLayout, axes_of
 from shardbook.tools.arrays.paths import pattern_of
 from shardbook.tools.arrays.shards import only_holder
