@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
@@ -26,7 +27,8 @@ from shardbook.inputs.folders import temporary_folder
 # How many seconds a slow disk takes to rename a folder; Orbax renames two
 # before a checkpoint is complete.
 SLOW = 0.1
-# So many that a busy machine reaches the kill before.
+# So many at most where a kill comes before: a rename waits for the kill, unless
+# the run itself waits for the rename.
 SLOWER = 0.5
 # How many seconds nothing changes once all is written.
 QUIET = 0.4
@@ -161,17 +163,20 @@ def runs_of(
                 "first": None,
             }
             before = _contents(path)
+            killed = threading.Event()
             model = training(mesh, biases=biases if found else "b")
             make, step, batch = _watched(model[1:], noted)
             folders: AbstractContextManager[Any] = nullcontext()
-            renames = _slow_renames(noted, killed_at) if slow else folders
+            renames = _slow_renames(noted, killed_at, killed) if slow else folders
             if killed_at is not None:
                 if writing:
-                    folders = _killing_in(path, killed_at - 1, noted)
+                    folders = _killing_in(path, killed_at - 1, noted, killed)
                 elif removing:
-                    folders = _killing_in(path, last[1], noted, "rmdir")
+                    folders = _killing_in(
+                        path, last[1], noted, killed, "rmdir"
+                    )
                 batch = _killing(
-                    *(batch, killed_at, path, noted),
+                    *(batch, killed_at, path, noted, killed),
                     wait=not slow,
                     writing=writing,
                 )
@@ -227,6 +232,7 @@ def _killing(
     at: int,
     path: str,
     noted: dict[str, Any],
+    killed: threading.Event,
     *,
     wait: bool,
     writing: bool,
@@ -238,18 +244,23 @@ def _killing(
             return batch(number)
         if writing and "left" not in noted:
             # A thread may be about to make its folder.
-            time.sleep(QUIET)
+            killed.wait(QUIET)
         if "left" not in noted:
             copy = _as_it_is(path, wait=wait)
             # A thread may have been killed meanwhile.
             noted.setdefault("left", copy)
+            killed.set()
         raise Killed
 
     return kill
 
 
 def _killing_in(
-    path: str, after: int, noted: dict[str, Any], call: str = "mkdir"
+    path: str,
+    after: int,
+    noted: dict[str, Any],
+    killed: threading.Event,
+    call: str = "mkdir",
 ) -> AbstractContextManager[Any]:
     """End the run where it makes a folder, once it has a batch.
 
@@ -265,6 +276,7 @@ def _killing_in(
             return
         if after in noted["batches"] and "left" not in noted:
             noted["left"] = _as_it_is(path, wait=False)
+            killed.set()
 
     return patch.object(os, call, kill)
 
@@ -338,7 +350,7 @@ def _changes(
 
 
 def _slow_renames(
-    noted: dict[str, Any], killed_at: int | None
+    noted: dict[str, Any], killed_at: int | None, killed: threading.Event
 ) -> AbstractContextManager[Any]:
     """Make it take longer to rename a file, as on a slow disk.
 
@@ -350,7 +362,7 @@ def _slow_renames(
         if killed_at is None:
             time.sleep(SLOW)
         elif killed_at - 1 in noted["batches"]:
-            time.sleep(SLOWER)
+            killed.wait(SLOWER)
         rename(*args, **more)
 
     return patch.object(os, "rename", slow)
