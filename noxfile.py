@@ -28,10 +28,8 @@ FEWER_DEVICES = (
     ("2", "tests/problems", "tests/grading/test_attempts.py"),
     ("4", "tests/problems"),
 )
-# Tests of what readers use on code of their own.
-TOOLS = ("tests/tools",)
 # Tests that jax's version can matter to, but for those marked "newest".
-VERSIONED = ("tests/problems", "tests/grading", *TOOLS)
+VERSIONED = ("tests/problems", "tests/grading", "tests/shardscope")
 # One process more than there are cores, because some pages wait.
 SPHINX = ("-c", ".", "-j", str((os.cpu_count() or 1) + 1), "-n")
 
@@ -45,7 +43,7 @@ def install(session: nox.Session, *groups: str) -> None:
     if found and found.strip() not in SpecifierSet(needed):
         session.error(f"Python {needed} is needed; this is {found}")
     packages = nox.project.dependency_groups(PROJECT, *groups)
-    session.install(*packages, "-e", ".[grading]")
+    session.install(*packages, "-e", ".")
 
 
 @nox.session
@@ -282,7 +280,7 @@ def elsewhere(session: nox.Session) -> None:
         session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
     session.run("python", "-m", "shardbook_site.note_chips")
     tools = ("devices", "machine", "peak")
-    tests = [f"tests/tools/test_{name}.py" for name in tools]
+    tests = [f"tests/shardscope/test_{name}.py" for name in tools]
     # With all of XLA's passes: chips have others than CPUs.
     passes = {"XLA_FLAGS": ""}
     session.run("python", "-m", "pytest", "-q", *tests, env=passes)
@@ -330,11 +328,6 @@ def matrix(session: nox.Session, versions: str) -> None:
         exactly = ("--no-deps", "--require-hashes")
         session.install(*exactly, "-r", f"locks/{lock}.txt")
         session.install("--no-deps", "-e", ".")
-        if versions == "lowest":
-            # Those of the tools: pages and grading need more.
-            session.run(*PYTEST, "-q", *TOOLS)
-            extra = PROJECT["project"]["optional-dependencies"]["grading"]
-            session.install(*(each.replace(">=", "==") for each in extra))
     else:
         install(session, "tests", "browser")
         # With the passes of XLA that tests do without, as for readers.

@@ -20,14 +20,14 @@ from pathlib import Path
 from timing import medians, seconds
 
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
+from shardgrade.reader import attempt_files
 
 ROUNDS = 1
 # How long a reader thinks and types, at the least, before the next save.
 THOUGHT = 3
 IMPORT = (sys.executable, "-c", "import jax; from flax import nnx")
 COLUMNS = ("first", "second", "save")
-SHARDBOOK = (sys.executable, "-m", "shardbook")
+SHARDBOOK = (sys.executable, "-m", "shardgrade")
 
 
 class Watch:
@@ -36,7 +36,7 @@ class Watch:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.process = subprocess.Popen(
-            (sys.executable, "-u", "-m", "shardbook", "watch", path.stem),
+            (sys.executable, "-u", "-m", "shardgrade", "watch", path.stem),
             stdout=subprocess.PIPE,
             text=True,
         )

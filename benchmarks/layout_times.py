@@ -18,7 +18,8 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
 from timing import medians
 
-from shardbook import inputs, layout
+from shardbook import inputs
+from shardscope import layout
 
 ROUNDS = 15
 # How many layers of four kernels and four biases.

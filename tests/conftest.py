@@ -8,7 +8,8 @@ import jax
 import pytest
 from sizes import changed_problems, include
 
-from shardbook.grading.jobs.sandbox import Sandbox
+from shardgrade.jobs.job import open_sandbox
+from shardgrade.jobs.sandbox import Sandbox
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,5 +51,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """Open a sandbox for all tests that leave its server alone."""
-    with Sandbox() as sandbox:
+    with open_sandbox() as sandbox:
         yield sandbox

@@ -16,7 +16,7 @@ from rich.style import Style
 from rich.text import Text
 from terminal import COLUMNS, Terminal
 
-from shardbook.reader import attempt_files
+from shardgrade.reader import attempt_files
 
 ROOT = Path(__file__).parents[1]
 STATIC = ROOT / "docs" / "_static"

@@ -54,8 +54,8 @@ def test_the_values_are_those_of_numpy() -> None:
 CHECK = '''\
 """What a right ``NAME`` must show."""
 
-from shardbook.grading import measures, same
-from shardbook.grading.cases import on_meshes
+from shardgrade.grading import measures, same
+from shardgrade.grading.cases import on_meshes
 
 # A call as code, with the names of shardbook.inputs, for some meshes of all
 # devices: on two these are 1 by 2 and 2 by 1.
@@ -74,7 +74,7 @@ CHECKS = (
 ERRORS = (("divi(sible|de)", "HEADING"),)
 
 raise NotImplementedError(
-    "write src/shardbook/checks/NAME.py, then remove its last lines"
+    "write src/shardgrade/checks/NAME.py, then remove its last lines"
 )
 '''
 EDITS = """\
@@ -90,7 +90,7 @@ EDITS = """\
 FILES = {
     "src/shardbook/problems/NAME.py": SOLUTION,
     "tests/problems/test_NAME.py": TEST,
-    "src/shardbook/checks/NAME.py": CHECK,
+    "src/shardgrade/checks/NAME.py": CHECK,
     "tests/attempts/NAME/edits.toml": EDITS,
     "docs/problems/NAME.md": PAGE.read_text("utf-8"),
 }

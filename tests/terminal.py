@@ -29,7 +29,7 @@ class Terminal:
         }
         environment.pop("NO_COLOR", None)
         self.process = subprocess.Popen(
-            (sys.executable, "-P", "-m", "shardbook", *arguments),
+            (sys.executable, "-P", "-m", "shardgrade", *arguments),
             cwd=folder,
             env=environment,
             stdin=theirs,

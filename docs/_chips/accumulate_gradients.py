@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.inputs import squared_error
 from shardbook.problems.accumulate_gradients import accumulate_gradients
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 8}
 ROWS, DIM, LAYERS, COUNT = 32768, 2048, 12, 16

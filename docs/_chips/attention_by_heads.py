@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.attention_by_heads import attention_by_heads
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 1, "model": 8}
 # A layer of Qwen2.5-3B, which has two key-value heads.

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.decode_sharded import decode_sharded
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 1, "model": 8}
 BATCH, LENGTH, DIM, HEADS, KV_HEADS, HEAD_DIM = 8, 4096, 1024, 16, 8, 64

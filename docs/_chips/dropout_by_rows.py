@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.dropout_by_rows import dropout_by_rows
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 2, "model": 4}
 ROWS, LENGTH, DIM = 32, 2048, 8192

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.inputs import explicit
 from shardbook.problems.explicit_mlp import explicit_mlp
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 2, "model": 4}
 ROWS, DIM, HIDDEN, BRANCHES = 4096, 1024, 4096, 3

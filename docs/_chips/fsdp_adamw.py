@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.inputs import (
     LM_RULES,
     clipped_adamw,
@@ -15,6 +14,7 @@ from shardbook.inputs import (
 )
 from shardbook.problems.fsdp_adamw import fsdp_adamw
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 8, "model": 1}
 VOCABULARY, DIM, HEADS, LAYERS = 32768, 2048, 16, 4

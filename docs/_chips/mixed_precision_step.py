@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.inputs import mlp_error
 from shardbook.problems.mixed_precision_step import mixed_precision_step
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 8}
 ROWS, DIM, HIDDEN = 65536, 4096, 16384

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.pipeline_forward import pipeline_forward
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 2, "model": 4}
 LAYERS, ROWS, DIM, COUNT = 8, 4096, 1024, 8

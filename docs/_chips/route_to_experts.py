@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.route_to_experts import route_to_experts
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 1, "model": 8}
 # The sizes of Llama 4 Scout, without the gates of its experts.

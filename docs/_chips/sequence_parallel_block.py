@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-from shardbook import devices_of, program
 from shardbook.problems.sequence_parallel_block import (
     rms_norm,
     sequence_parallel_block,
 )
 from shardbook_site.note_chips import mesh_on
+from shardscope import devices_of, program
 
 MESH = {"data": 1, "model": 8}
 ROWS, LENGTH, DIM, HIDDEN = 4, 2048, 4096, 16384

@@ -1,5 +1,5 @@
 // The layout explorer: which device holds which slice of an array.
-// The tests compare its answers with JAX, its slices with shardbook.draw.
+// The tests compare its answers with JAX, its slices with shardscope.draw.
 (() => {
 "use strict";
 
@@ -8,7 +8,7 @@ const COLORS = [
   "#bfaeea", "#76d7c4", "#f6a57b", "#d9d671",
 ];
 
-// As shardbook.draw: each slice has a color of its own.
+// As shardscope.draw: each slice has a color of its own.
 const colorOf = (number) => COLORS[number] || `hsl(${
   (number * 137.508 % 360).toFixed(0)} ${55 + number % 3 * 15}% ${
   82 - number % 4 * 5}%)`;
@@ -349,7 +349,7 @@ function figure(layout) {
   const { shardShape, bytes, places } = layout;
   const where = places.length > 1
     ? `each of ${places.length} devices` : "one device";
-  return `<figure class="shardbook-drawing">
+  return `<figure class="shardscope-drawing">
 <div role="img" aria-label="${label(layout)}">${arrayPicture(layout)}${
     devicesPicture(layout)}</div>
 <figcaption><code>${title(layout)}</code>: ${tuple(shardShape)}, ${

@@ -16,10 +16,10 @@ from nbformat import NotebookNode, v4
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-from shardbook.reader import attempt_files
 from shardbook_site.execution import notebook_of
 from shardbook_site.markup import render
 from shardbook_site.problems import PAGES, install_command
+from shardgrade.reader import attempt_files
 
 # What MyST-NB calls a cell and its output.
 LANGUAGES = {"ipython3": "python", "myst-ansi": "text", "ipythontb": "text"}
@@ -70,8 +70,7 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
     address = app.config.html_theme_options.get("repository_url")
     missing = f"shardbook is missing: {install_command(app.env)}"
     install = INSTALL.format(
-        # Pages and grading may need a newer jax than is there.
-        f'%pip install "shardbook[grading] @ git+{address}"'
+        f"%pip install git+{address}"
         if address
         else f'raise ImportError("{missing}") from None'
     )
@@ -175,7 +174,7 @@ def starter_cells(twin: str, name: str, page: str) -> list[NotebookNode]:
         v4.new_markdown_cell(f"## Hints\n\n{hints.strip()}"),
         v4.new_code_cell(DEVICES),
         v4.new_code_cell(attempt_files.starter(name).strip()),
-        v4.new_code_cell(f"import shardbook\n\nshardbook.check({name})"),
+        v4.new_code_cell(f"import shardgrade\n\nshardgrade.check({name})"),
     ]
 
 

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-import shardbook
+import shardscope
 from shardbook_site.markup import only_html, only_markdown, render
 
 
@@ -45,7 +45,7 @@ class Explorer(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the explorer, and the same choice as a drawing."""
         try:
-            drawing = shardbook.draw(written(self.options))
+            drawing = shardscope.draw(written(self.options))
         except (KeyError, SyntaxError, ValueError) as error:
             raise self.error(f"not a layout: {error}") from error
         up = "../" * self.env.docname.count("/")

@@ -24,7 +24,7 @@ from nbformat import NotebookNode, from_dict
 from shardbook_site.noted import code_cells
 
 # Of these, a page depends on what its kernel has imported.
-ROOMS = ("problems", "inputs", "checks")
+ROOMS = ("shardbook/problems", "shardbook/inputs", "shardgrade/checks")
 # Of variables, those that begin so: what Python, jax, XLA and compilers
 # read, and how wide a table is.
 VARIABLES = (
@@ -42,7 +42,7 @@ def digest(text: bytes) -> str:
 def files_of(root: Path) -> Iterator[Path]:
     """List the files of the repository that all pages depend on."""
     yield root / "conf.py"
-    rooms = [root / "src" / "shardbook" / name for name in ROOMS]
+    rooms = [root / "src" / name for name in ROOMS]
     for folder in (root / "src", root / "docs" / "_chips"):
         for path in sorted(folder.rglob("*")):
             mine = any(path.is_relative_to(room) for room in rooms)

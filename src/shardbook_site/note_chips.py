@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh
 
-from shardbook import devices_of, program
 from shardbook_site import chips, noted
+from shardscope import devices_of, program
 
 # By the names in the table; devices_of has the devices, but for CPUs.
 MACHINES = {"CPU": "", "v5e": "v5e:2x4", "H100": "h100:1x8"}

@@ -11,15 +11,15 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from shardbook import draw
 from shardbook.book import about, explanations, section_id
 from shardbook.problems import NAMES, PARTS
-from shardbook.reader import attempt_files
-from shardbook.tools.hlo.text import Module
-from shardbook.tools.program.communication import communication
 from shardbook_site import chips
 from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
+from shardgrade.reader import attempt_files
+from shardscope import draw
+from shardscope.hlo.text import Module
+from shardscope.programs.communication import communication
 
 PAGES = {f"problems/{name}": name for name in NAMES}
 PLACES = {page: place for place, page in enumerate(PAGES, 1)}

@@ -17,7 +17,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from playwright.sync_api import Page, expect
 
-from shardbook import collectives, draw
+from shardscope import collectives, draw
 
 NAMES = ("data", "model", "expert", "x")
 DTYPES = ("float32", "bfloat16", "float8_e4m3fn", "complex64", "bool")
@@ -239,7 +239,7 @@ def test_a_move_has_the_name_that_xla_gives_it(explorer: Page) -> None:
 
 
 def test_the_slices_are_those_of_the_pages(explorer: Page) -> None:
-    """The explorer says and colors what shardbook.draw does."""
+    """The explorer says and colors what shardscope.draw does."""
     cases = right_cases(explorer, seed=3, number=250, specs=1)
     for case, answer in cases:
         array = jax.ShapeDtypeStruct(
@@ -292,7 +292,7 @@ def test_each_device_shows_its_slice(explorer: Page) -> None:
 def test_the_sides_of_a_mesh_are_those_of_the_pages(
     explorer: Page, mesh: dict[str, int]
 ) -> None:
-    """The explorer names and arranges the devices as shardbook.draw does.
+    """The explorer names and arranges the devices as shardscope.draw does.
 
     An axis of one device is no side of a picture.
     """

@@ -92,7 +92,7 @@ WORDS = {
     "with_partitioning": "partitioned_kernel_shape.html",
     "nnx.update": "split_merge_round_trip.html#on-eight-devices",
     "no_collectives": "explicit_axes.html#is-forbidden-by-no-collectives",
-    "shardbook.layout": "tools.html#shardbook.layout",
+    "shardscope.layout": "tools.html#shardscope.layout",
     "fsdp_step": "problems/fsdp_step.html",
     # Questions, and a name of the reader's own.
     "how do I shard my model": "recipe.html",

@@ -12,7 +12,7 @@ from nbclient.exceptions import CellExecutionError
 from playwright.sync_api import Locator, Page
 
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
+from shardgrade.reader import attempt_files
 
 # What needs other compilers than those that jax has, and what it says.
 COMPILES = {
@@ -95,7 +95,7 @@ def test_a_problem_is_taken_away(
     assert downloaded == attempt_files.solution(problem)
     assert solution == downloaded.rstrip()
     assert starter == code == attempt_files.starter(problem).rstrip()
-    assert check == f"import shardbook\n\nshardbook.check({problem})"
+    assert check == f"import shardgrade\n\nshardgrade.check({problem})"
     assert devices.endswith('"jax_num_cpu_devices", 8)')
 
 

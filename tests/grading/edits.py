@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardbook.grading.job import Job
-from shardbook.reader import attempt_files
+from shardgrade.jobs.job import Job
+from shardgrade.reader import attempt_files
 
 TESTS = Path(__file__).parents[1]
 SOLUTIONS = TESTS.parent / "src/shardbook/problems"

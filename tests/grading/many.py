@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from coverage import Coverage
 
-from shardbook.grading.job import Job
-from shardbook.grading.verdict import Verdict
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs.job import Job
 
 
 def grade_all(jobs: Sequence[Job]) -> list[Verdict | Job]:

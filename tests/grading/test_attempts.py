@@ -12,11 +12,11 @@ from many import grade_all
 from sizes import selected
 
 from shardbook.book import explained
-from shardbook.grading.job import Job
-from shardbook.grading.jobs.sandbox import Limits, Sandbox
-from shardbook.grading.verdict import Verdict
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs.job import Job
+from shardgrade.jobs.sandbox import Limits, Sandbox
+from shardgrade.reader import attempt_files
 
 # All attempts at a problem, one after the other.
 PATIENT = Limits(seconds=3600)
@@ -163,7 +163,7 @@ def test_a_problem_has_enough_attempts(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
     """A check sends readers to headings of the page, whatever is wrong."""
-    rules = importlib.import_module(f"shardbook.checks.{name}")
+    rules = importlib.import_module(f"shardgrade.checks.{name}")
     named = [
         *(
             (each.name, each.sections)

@@ -11,15 +11,15 @@ import psutil
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
 
-from shardbook.grading.job import Job, Rehearsal
-from shardbook.grading.jobs.sandbox import (
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs.job import Job, Rehearsal, open_sandbox
+from shardgrade.jobs.sandbox import (
     USUAL,
     Call,
     Limits,
     Outcome,
     Sandbox,
 )
-from shardbook.grading.verdict import Verdict
 
 pytestmark = pytest.mark.newest
 
@@ -99,7 +99,7 @@ def has_ended(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("who", ["the process", "its supervisor"])
 def test_a_process_that_is_killed_as_it_waits(who: str) -> None:
     """A rehearsed process that was killed is no crash of the next call."""
-    with Sandbox() as sandbox:
+    with open_sandbox() as sandbox:
         first = call(sandbox, os.getpid, os.getpid)
         assert sandbox._rehearsed is not None
         assert sandbox._rehearsed.poll(60)

@@ -17,19 +17,22 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import book, checks, draw, inputs
-from shardbook.grading import differences, measures, run, same
-from shardbook.grading.agreement import AtMost, Limited, Near
-from shardbook.grading.attempt import (
+from shardbook import book, inputs
+from shardgrade import checks
+from shardgrade.grading import differences, measures, same
+from shardgrade.grading.agreement import AtMost, Limited, Near
+from shardgrade.grading.attempt import (
     Attempt,
     Crashed,
     Wrong,
     arguments,
     pasteable,
 )
-from shardbook.grading.cases import Case, compiled, observe
-from shardbook.grading.job import Job
-from shardbook.grading.verdict import Verdict
+from shardgrade.grading.cases import Case, compiled, observe
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs import run
+from shardgrade.jobs.job import Job
+from shardscope import draw
 
 SCALE = 1.0
 
@@ -51,7 +54,7 @@ def problem(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         rules.ERRORS = ()  # type: ignore[attr-defined]
         rules.EXAMPLE = "toy(normal(4))"  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "shardbook.problems.toy", problem)
-        monkeypatch.setitem(sys.modules, "shardbook.checks.toy", rules)
+        monkeypatch.setitem(sys.modules, "shardgrade.checks.toy", rules)
         run.solution.cache_clear()
 
     return make

@@ -7,9 +7,9 @@ import psutil
 import pytest
 from sizes import all_but
 
-from shardbook.grading.job import Job, verdicts_of
-from shardbook.grading.jobs.sandbox import Limits, Sandbox
-from shardbook.reader import attempt_files
+from shardgrade.jobs.job import Job, verdicts_of
+from shardgrade.jobs.sandbox import Limits, Sandbox
+from shardgrade.reader import attempt_files
 
 NAME = "one_metric"
 FIRST = "    return float(_mean(values, mesh))\n"

@@ -14,14 +14,14 @@ from typing import Any
 import jax
 import pytest
 
-from shardbook.grading.attempt import solution
-from shardbook.grading.cases import Case, compiled
 from shardbook.problems import NAMES
+from shardgrade.grading.attempt import solution
+from shardgrade.grading.cases import Case, compiled
 
 
 def programs(name: str) -> list[dict[str, Any]]:
     """Give what XLA planned for the example call of a problem."""
-    call = importlib.import_module(f"shardbook.checks.{name}").EXAMPLE
+    call = importlib.import_module(f"shardgrade.checks.{name}").EXAMPLE
     return [
         {
             "text": anonymous(each.text),

@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 
 from shardbook import book
-from shardbook.grading import differences, measures, same
-from shardbook.grading.cases import Seen
-from shardbook.grading.job import Job, verdict_of, verdicts_of
-from shardbook.grading.jobs.sandbox import Limits, Outcome, Sandbox
-from shardbook.grading.verdict import Verdict
-from shardbook.reader import attempt_files
+from shardgrade.grading import differences, measures, same
+from shardgrade.grading.cases import Seen
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs.job import Job, verdict_of, verdicts_of
+from shardgrade.jobs.sandbox import Limits, Outcome, Sandbox, Then
+from shardgrade.reader import attempt_files
 
 pytestmark = pytest.mark.newest
 
@@ -315,7 +315,7 @@ EXAMPLE = "state_zero_kernel(3, normal(2, 3), 4)"
 @pytest.fixture
 def grade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Verdict | Job]:
+) -> Callable[..., Verdict | Then[Verdict]]:
     """Give what grades the solution by the checks of a test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -330,7 +330,7 @@ def grade(
         vars(module).update(
             EXAMPLE=EXAMPLE, ERRORS=(), CHECKS=checks, **more
         )
-        name = f"shardbook.checks.{NAME}"
+        name = f"shardgrade.checks.{NAME}"
         monkeypatch.setitem(sys.modules, name, module)
         return job()
 
@@ -394,7 +394,7 @@ def test_a_limit_that_is_exceeded_outside_of_an_attempt(
     ("of", "status"), [(measures.result, "right"), (differs, "wrong")]
 )
 def test_checks_for_another_number_of_devices(
-    grade: Callable[..., Verdict | Job],
+    grade: Callable[..., Verdict | Then[Verdict]],
     of: Callable[[Seen], object],
     status: str,
 ) -> None:
@@ -404,7 +404,9 @@ def test_checks_for_another_number_of_devices(
         # This process has started with as many.
         "OTHER_DEVICES": jax.device_count(),
     }
-    job = grade(**elsewhere)
+    then = grade(**elsewhere)
+    assert isinstance(then, Then)
+    job = then.call
     assert isinstance(job, Job)
     assert job.passed is not None
     verdict = grade(job=job, **elsewhere)

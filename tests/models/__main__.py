@@ -46,7 +46,7 @@ from small import (
     tokens,
 )
 
-from shardbook import Collective, Program, layout, program
+from shardscope import Collective, Program, layout, program
 
 NOTE = Path(__file__).parents[2] / "benchmarks" / "models.txt"
 PACKAGES = (

@@ -18,7 +18,7 @@ from flax import linen, nnx
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from small import Small, loss, small_maxtext, small_tunix, tokens
 
-from shardbook import Program, ProgramMismatch, program
+from shardscope import Program, ProgramMismatch, program
 
 # Compiles the step with a mistake, and the lines that must be in what it
 # says, as regular expressions.

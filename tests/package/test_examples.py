@@ -11,18 +11,18 @@ from pathlib import Path
 import jax
 import pytest
 
-from shardbook.tools import raises
-from shardbook.tools.draw import draw
-from shardbook.tools.layout import layout
-from shardbook.tools.processes import processes
-from shardbook.tools.program import program, report
+from shardbook import show_error
 from shardbook_site.cells import CELL
+from shardscope.cluster import processes
+from shardscope.drawings import draw
+from shardscope.layouts import layout
+from shardscope.programs import program, report
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "module", [draw, layout, processes, program, raises, report]
+    "module", [draw, layout, processes, program, show_error, report]
 )
 def test_the_examples_print_what_they_show(module: object) -> None:
     """Each example of a module runs and prints what its docstring shows."""

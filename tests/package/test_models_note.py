@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from shardbook import layout
+from shardscope import layout
 
 ROOT = Path(__file__).parents[2]
 NOTE = (ROOT / "benchmarks" / "models.txt").read_text("utf-8")

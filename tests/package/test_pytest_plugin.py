@@ -1,4 +1,4 @@
-"""The fixture ``shardbook``, in runs of pytest in folders of their own."""
+"""The fixture ``shardscope``, in runs of pytest in folders of their own."""
 
 import json
 import subprocess
@@ -30,10 +30,10 @@ def array(*spec):
 def mean(x):
     return jnp.mean(x)
 """
-STEP = HEAD + "\n\ndef test_step(shardbook):\n    shardbook(mean, {x})\n"
+STEP = HEAD + "\n\ndef test_step(shardscope):\n    shardscope(mean, {x})\n"
 SHARDED = STEP.format(x='array("data")')
 REPLICATED = STEP.format(x="array()")
-UPDATE = "--shardbook-update"
+UPDATE = "--shardscope-update"
 
 
 class Runs:
@@ -52,7 +52,7 @@ class Runs:
         run = self._pytester.runpytest_inprocess
         if apart:
             run = self._pytester.runpytest_subprocess
-        usual = ("-p", "shardbook.pytest_plugin", "-p", "no:cacheprovider")
+        usual = ("-p", "shardscope.pytest_plugin", "-p", "no:cacheprovider")
         self.result = run(*usual, *arguments)
         return self.result.outlines
 
@@ -60,7 +60,7 @@ class Runs:
         """Give the files of the fixture."""
         return sorted(
             str(path.relative_to(self.path))
-            for path in self.path.rglob("__shardbook__/*/*")
+            for path in self.path.rglob("__shardscope__/*/*")
         )
 
 
@@ -83,8 +83,8 @@ def failure(lines: list[str]) -> str:
     )
 
 
-FILE = "__shardbook__/test_a/test_step.json"
-COMMAND = "pytest --shardbook-update test_a.py::test_step"
+FILE = "__shardscope__/test_a/test_step.json"
+COMMAND = "pytest --shardscope-update test_a.py::test_step"
 
 
 def test_from_the_first_run_to_a_difference(runs: Runs) -> None:
@@ -100,7 +100,7 @@ def test_from_the_first_run_to_a_difference(runs: Runs) -> None:
     assert f"wrote {FILE}" in runs.run(UPDATE)
     assert runs.files() == [FILE]
     before = runs.path.joinpath(FILE).read_bytes()
-    assert "shardbook" not in "".join(runs.run()[5:])
+    assert "shardscope" not in "".join(runs.run()[5:])
     runs.result.assert_outcomes(passed=1)
 
     runs.write(REPLICATED)
@@ -148,10 +148,10 @@ NAMES = """
 
 class TestSteps:
     @pytest.mark.parametrize("spec", ["data", "a/b", "a:b", 150 * "x"])
-    def test_step(self, shardbook, spec):
-        shardbook(mean, array("data"))
-        shardbook(mean, array())
-        shardbook(mean, array(), name="whole")
+    def test_step(self, shardscope, spec):
+        shardscope(mean, array("data"))
+        shardscope(mean, array())
+        shardscope(mean, array(), name="whole")
 """
 
 
@@ -177,21 +177,24 @@ def test_each_call_has_a_file(runs: Runs) -> None:
     ("calls", "message"),
     [
         (
-            'shardbook(mean, array(), name="a")\n'
-            '    shardbook(mean, array(), name="a")',
+            'shardscope(mean, array(), name="a")\n'
+            '    shardscope(mean, array(), name="a")',
             "Two calls of this test have name='a'",
         ),
-        ('shardbook(mean, array(), name="a/b")', "use letters and digits"),
+        ('shardscope(mean, array(), name="a/b")', "use letters and digits"),
         (
-            "shardbook(mean, array(), memory=8)",
+            "shardscope(mean, array(), memory=8)",
             "expected at most 8",
         ),
-        ("shardbook(mean, array(), tolerance=2)", "such as 0.02 for 2 per"),
+        (
+            "shardscope(mean, array(), tolerance=2)",
+            "such as 0.02 for 2 per",
+        ),
     ],
 )
 def test_what_is_refused(runs: Runs, calls: str, message: str) -> None:
     """It is so in an update as well, and nothing is written over."""
-    runs.write(f"{HEAD}\n\ndef test_step(shardbook):\n    {calls}\n")
+    runs.write(f"{HEAD}\n\ndef test_step(shardscope):\n    {calls}\n")
 
     assert message in failure(runs.run(UPDATE))
     assert len(runs.files()) < 2
@@ -202,20 +205,20 @@ def test_programs_and_layouts_are_taken_as_they_are(runs: Runs) -> None:
     """The calls return them, too."""
     runs.write(
         f"""{HEAD}
-from shardbook import layout, program
+from shardscope import layout, program
 
 
-def test_step(shardbook):
+def test_step(shardscope):
     seen = program(mean, array("data"))
-    assert shardbook(seen) is seen
-    assert shardbook(mean, array("data"), name="2b").collectives
+    assert shardscope(seen) is seen
+    assert shardscope(mean, array("data"), name="2b").collectives
     found = layout([array("data")])
-    assert shardbook(found, name="layout") is found
+    assert shardscope(found, name="layout") is found
 """
     )
     runs.run(UPDATE)
     runs.result.assert_outcomes(passed=1)
-    head = '{\n "shardbook": "layout"'
+    head = '{\n "shardscope": "layout"'
     path = runs.path / FILE.replace(".json", ".layout.json")
     assert path.read_text().startswith(head)
     runs.run()
@@ -246,7 +249,7 @@ def test_a_file_of_an_earlier_format(runs: Runs) -> None:
     said = failure(runs.run())
 
     assert f"{FILE} has format 1, from an earlier shardbook" in said
-    assert "Write it again: pytest --shardbook-update, or " in said
+    assert "Write it again: pytest --shardscope-update, or " in said
     assert said.endswith(COMMAND)
     assert f"wrote {FILE}" in runs.run(UPDATE)
     assert path.read_text() == text
@@ -273,7 +276,7 @@ def test_another_machine(runs: Runs) -> None:
 def test_a_checkout_that_cannot_be_written(runs: Runs) -> None:
     """A run compares as ever; an update says where to do it."""
     runs.write(SHARDED)
-    runs.path.joinpath("__shardbook__").touch()
+    runs.path.joinpath("__shardscope__").touch()
 
     assert failure(runs.run(UPDATE)).startswith(
         f"Failed: Can't write {FILE} ("
@@ -282,10 +285,10 @@ def test_a_checkout_that_cannot_be_written(runs: Runs) -> None:
 
 # --- Files that no test uses ---
 
-TWO = SHARDED + "\n\ndef test_other(shardbook):\n    {body}\n"
-USES = TWO.format(body="shardbook(mean, array())")
-OTHER = "__shardbook__/test_a/test_other.json"
-OLD = "__shardbook__/test_old/test_step.json"
+TWO = SHARDED + "\n\ndef test_other(shardscope):\n    {body}\n"
+USES = TWO.format(body="shardscope(mean, array())")
+OTHER = "__shardscope__/test_a/test_other.json"
+OLD = "__shardscope__/test_old/test_step.json"
 
 
 @pytest.fixture
@@ -324,7 +327,7 @@ def test_unused_files(updated: Runs) -> None:
         "pytest.skip()",
         "assert False",
         "pytest.xfail()",
-        "shardbook(mean)",
+        "shardscope(mean)",
     ],
 )
 def test_a_test_that_did_not_end_keeps_its_files(
@@ -377,7 +380,7 @@ def test_with_workers(updated: Runs) -> None:
     parallel = ("-p", "xdist", "-n", "2")
     updated.write(
         USES
-        + "\n\ndef test_new(shardbook):\n    shardbook(mean, array())\n"
+        + "\n\ndef test_new(shardscope):\n    shardscope(mean, array())\n"
     )
     updated.path.joinpath(FILE).unlink()
     said = updated.run(UPDATE, *parallel, apart=True)
@@ -402,7 +405,7 @@ import sys
 
 import pytest
 
-pytest.main(["-p", "shardbook.pytest_plugin", "--co", "-q"])
+pytest.main(["-p", "shardscope.pytest_plugin", "--co", "-q"])
 sys.exit("jax" in sys.modules or "numpy" in sys.modules)
 """
 

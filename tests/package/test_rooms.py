@@ -1,77 +1,84 @@
-"""The rooms of the package: which imports which, and what tools need."""
+"""The rooms of the packages: which imports which, and what tools need."""
 
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import shardbook
+import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+import shardgrade
+import shardscope
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src"
+SITE = "shardbook_site"
+PACKAGES = [path.parent.name for path in sorted(SRC.glob("*/__init__.py"))]
 # The rooms of the tools: each instrument, and what they are made of.
 TOOLS = {
-    "shardbook.tools": set[str](),
+    "shardscope": set[str](),
     **{
-        f"shardbook.tools.{room}": {
-            "shardbook.tools",
-            *(f"shardbook.tools.{each}" for each in below.split()),
+        f"shardscope.{room}": {
+            "shardscope",
+            *(f"shardscope.{each}" for each in below.split()),
         }
         for room, below in {
             "arrays": "",
             "hlo": "",
-            "processes": "",
+            "cluster": "",
             "compare": "arrays",
             "machines": "arrays",
-            "layout": "compare arrays",
+            "layouts": "compare arrays",
             "peak": "hlo arrays",
-            "program": "peak hlo compare machines arrays",
-            "draw": "program layout arrays",
+            "programs": "peak hlo compare machines arrays",
+            "drawings": "programs layouts arrays",
+            # pytest loads it, and it is for anyone's tests.
+            "pytest_plugin": "layouts programs compare arrays",
         }.items()
     },
 }
 # Each room with the rooms that it may import. None of them imports upward.
 ROOMS: dict[str, set[str]] = {
     **TOOLS,
-    "shardbook.problems": set(),
-    "shardbook.inputs": set(),
-    "shardbook.book": {"shardbook.problems"},
-    "shardbook.grading.jobs": {"shardbook.tools"},
-    "shardbook.grading": {
+    "shardbook": set(),
+    "shardgrade.grading": {*TOOLS, "shardbook"},
+    "shardgrade.checks": {*TOOLS, "shardbook", "shardgrade.grading"},
+    "shardgrade.jobs": {
         *TOOLS,
-        "shardbook.problems",
-        "shardbook.inputs",
-        "shardbook.book",
-        "shardbook.grading.jobs",
+        "shardbook",
+        "shardgrade.grading",
+        "shardgrade.checks",
     },
-    "shardbook.checks": {
+    "shardgrade.reader": {
         *TOOLS,
-        "shardbook.problems",
-        "shardbook.inputs",
-        "shardbook.grading",
+        "shardbook",
+        "shardgrade.grading",
+        "shardgrade.jobs",
     },
-    # pytest loads it, and it is for anyone's tests.
-    "shardbook.pytest_plugin": {*TOOLS},
-    "shardbook.reader": {
+    # The package itself, and what starts it.
+    "shardgrade": {"shardscope", "shardgrade.reader", "shardgrade.grading"},
+    SITE: {
         *TOOLS,
-        "shardbook.problems",
-        "shardbook.book",
-        "shardbook.grading",
-        "shardbook.grading.jobs",
+        "shardbook",
+        "shardgrade",
+        "shardgrade.grading",
+        "shardgrade.reader",
     },
 }
 # A class is printed or saved by a module that knows the class: no other two
 # modules may need each other.
 PRINTERS = {
-    "shardbook.grading.show": "shardbook.grading.verdict",
-    "shardbook.tools.layout.table": "shardbook.tools.layout.layout",
+    "shardgrade.grading.show": "shardgrade.grading.verdict",
+    "shardscope.layouts.table": "shardscope.layouts.layout",
     **dict.fromkeys(
         (
-            f"shardbook.tools.program.{each}"
+            f"shardscope.programs.{each}"
             for each in ("budgets", "record", "table")
         ),
-        "shardbook.tools.program.report",
+        "shardscope.programs.report",
     ),
 }
 # What neither a tool nor anything that it imports may need.
@@ -87,34 +94,42 @@ class Blocked(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 import jax
-import shardbook
+import shardgrade
+import shardscope
 
 tree = {{"kernel": jax.numpy.ones((4, 4))}}
-print(shardbook.layout(tree), shardbook.draw(tree))
-seen = shardbook.program(lambda tree: tree["kernel"].sum(), tree)
+print(shardscope.layout(tree), shardscope.draw(tree))
+seen = shardscope.program(lambda tree: tree["kernel"].sum(), tree)
 print(seen.within(collectives={{}}))
-for name in ("check", "processes"):
+for package, name in ((shardgrade, "check"), (shardscope, "processes")):
     try:
-        getattr(shardbook, name)
+        getattr(package, name)
     except ImportError as error:
         print(error)
 """
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Give the modules of the package, by name."""
-    for path in sorted(SRC.glob("shardbook/**/*.py")):
-        parts = path.relative_to(SRC).with_suffix("").parts
+def modules(source: Path = SRC) -> Iterator[tuple[str, Path]]:
+    """Give the modules of the packages, by name."""
+    for path in sorted(source.glob("**/*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__"), path
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Give the names that a module imports, wherever it does."""
+    """Give the names that a module imports, wherever it does.
+
+    A text that is nothing but the name of a module counts.
+    """
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Constant):
+            name, dot, rest = str(node.value).partition(".")
+            if name in PACKAGES and dot and " " not in rest:
+                yield f"{name}.{rest}".removesuffix(".")
 
 
 def room_of(name: str) -> str:
@@ -123,19 +138,62 @@ def room_of(name: str) -> str:
     return max(found, key=len, default="")
 
 
+def upward(source: Path) -> list[str]:
+    """Name what modules import from rooms that they may not import."""
+    return [
+        f"{name} imports {other}"
+        for name, path in modules(source)
+        # The public names come from all rooms.
+        if name not in PACKAGES or name == "shardbook"
+        for other in imported(path)
+        if (below := room_of(other))
+        and below not in {room_of(name), *ROOMS[room_of(name)]}
+    ]
+
+
 def test_no_room_imports_upward() -> None:
     """Each module imports from its own room and from those below it."""
     list(TopologicalSorter(ROOMS).static_order())
-    upward = [
-        f"{name} imports {other}"
-        for name, path in modules()
-        for other in imported(path)
-        if (room := room_of(name))
-        and (below := room_of(other))
-        and below not in {room, *ROOMS[room]}
-    ]
 
-    assert not upward
+    assert not upward(SRC)
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("shardbook/problems/a", "import shardscope.tables"),
+        ("shardbook/inputs/a", "name = 'shardgrade.grading.same'"),
+        ("shardscope/arrays/a", "from shardscope.hlo import text"),
+        ("shardscope/a", "def f():\n    from shardbook import book"),
+        ("shardgrade/grading/a", "name = f'shardgrade.checks.{1}'"),
+        ("shardgrade/grading/a", "import shardbook_site.kept"),
+        ("shardbook_site/a", "import shardgrade.checks.place_batch"),
+    ],
+)
+def test_what_imports_upward_is_found(
+    tmp_path: Path, module: str, text: str
+) -> None:
+    """In each package."""
+    path = tmp_path / f"{module}.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+    assert len(upward(tmp_path)) == 1
+
+
+def test_every_package_is_checked_and_delivered() -> None:
+    """Types, lines that no test runs and the wheel are of all packages."""
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    tools = found["tool"]
+    delivered = [each for each in PACKAGES if each != SITE]
+    wheel = tools["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+    assert {each.parts[0] for each in map(Path, PACKAGES)} == {
+        path.name for path in SRC.iterdir() if path.is_dir()
+    }
+    assert tools["mypy"]["packages"] == PACKAGES
+    assert tools["coverage"]["run"]["source_pkgs"] == delivered
+    assert wheel == [f"src/{each}" for each in delivered]
 
 
 def test_no_circle_but_a_class_and_its_printer() -> None:
@@ -148,30 +206,29 @@ def test_no_circle_but_a_class_and_its_printer() -> None:
         }
         - {PRINTERS.get(name)}
         for name, path in paths.items()
+        if name not in PACKAGES
     }
 
     # A CycleError names the modules of a circle.
     assert [*TopologicalSorter(needs).static_order()]
 
 
-def test_no_room_imports_from_the_package_itself() -> None:
-    """A public name is imported from its module, which is in a room."""
-    upward = [
+def test_a_public_name_is_imported_from_its_module() -> None:
+    """A module is in a room; a package itself is in none."""
+    public = {
+        f"{package.__name__}.{each}"
+        for package in (shardscope, shardgrade)
+        for each in package.__all__
+    }
+    found = [
         f"{name} imports {other}"
         for name, path in modules()
+        if not name.startswith(SITE)
         for other in imported(path)
-        if room_of(name)
-        and other in {f"shardbook.{each}" for each in shardbook.__all__}
+        if other in public
     ]
 
-    assert not upward
-
-
-def test_every_module_has_a_room() -> None:
-    """Only the package itself, and what starts it, is in none."""
-    outside = {name for name, _ in modules() if not room_of(name)}
-
-    assert outside == {"shardbook", "shardbook.__main__"}
+    assert not found
 
 
 def test_no_private_name_crosses_rooms() -> None:
@@ -180,9 +237,9 @@ def test_no_private_name_crosses_rooms() -> None:
         f"{name} imports {other}"
         for name, path in modules()
         for other in imported(path)
-        if other.startswith("shardbook.")
+        if other.partition(".")[0] in PACKAGES
         and other.rpartition(".")[2].startswith("_")
-        and not other.endswith(("._flax", "._jax_internals", "__version__"))
+        and not other.endswith(("._flax", "._jax_internals", ".__main__"))
     ]
 
     assert not private
@@ -196,8 +253,6 @@ def test_the_tools_need_jax_and_numpy_alone() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "float32[4,4]" in done.stdout
-    for name in ("check", "processes"):
-        assert (
-            f"shardbook.{name} needs cloudpickle, which is" in done.stdout
-        )
+    for name in ("shardgrade.check", "shardscope.processes"):
+        assert f"{name} needs cloudpickle, which is" in done.stdout
     assert "python3 -m pip install cloudpickle\n" in done.stdout

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
+from shardgrade.reader import attempt_files
 
 ROOT = Path(__file__).parents[2]
 BUILD = (sys.executable, "-m", "hatchling", "build")
 NAME = NAMES[0]
+PACKAGES = ("shardbook", "shardgrade", "shardscope")
 WHERE = "import shardbook; print(shardbook.__file__)"
 Run = Callable[..., str]
 NOTEBOOK = """
@@ -90,8 +91,9 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     about = {name for name in held if ".dist-info/" in name}
     package = {
         str(path.relative_to(ROOT / "src"))
-        for path in ROOT.glob("src/shardbook/**/*.py")
-    } | {"shardbook/py.typed"}
+        for name in PACKAGES
+        for path in ROOT.glob(f"src/{name}/**/*.py")
+    } | {f"{name}/py.typed" for name in PACKAGES}
 
     pages = ROOT.glob("docs/guides/errors/*.md")
     kinds = [f"errors/{path.stem}" for path in pages]
@@ -108,15 +110,15 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     assert "not written" in run("shardbook", "check", NAME, status=1)
     attempt = tmp_path / "empty" / "attempts" / f"{NAME}.py"
     attempt.write_text(attempt_files.solution(NAME))
-    assert "right" in run("python", "-m", "shardbook", "check", NAME)
+    assert "right" in run("python", "-m", "shardgrade", "check", NAME)
 
     # pytest finds the fixture, and can leave it out.
     test = tmp_path / "empty" / "test_abs.py"
-    test.write_text("def test_abs(shardbook): shardbook(abs, 1)\n")
-    pytest_of = ("python", "-m", "pytest", "-q", "--shardbook-update")
-    assert "wrote __shardbook__/test_abs/test_abs.json" in run(*pytest_of)
-    refused = run(*pytest_of, "-p", "no:shardbook", status=4)
-    assert "unrecognized arguments: --shardbook-update" in refused
+    test.write_text("def test_abs(shardscope): shardscope(abs, 1)\n")
+    pytest_of = ("python", "-m", "pytest", "-q", "--shardscope-update")
+    assert "wrote __shardscope__/test_abs/test_abs.json" in run(*pytest_of)
+    refused = run(*pytest_of, "-p", "no:shardscope", status=4)
+    assert "unrecognized arguments: --shardscope-update" in refused
 
     # Where nothing of the checkout is in sight.
     use = tmp_path / "empty" / "use.py"
@@ -133,7 +135,7 @@ def test_in_a_notebook(source: Path, run: Run, tmp_path: Path) -> None:
         NOTEBOOK,
         f"%pip install --no-deps --no-build-isolation {source}",
         attempt_files.solution(NAME),
-        f"{WHERE}\nshardbook.check({NAME})",
+        f"{WHERE}\nimport shardgrade\nshardgrade.check({NAME})",
     )
 
     assert str(tmp_path / "venv") in shown

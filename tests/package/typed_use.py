@@ -9,8 +9,10 @@ from typing import Any, assert_type
 
 import jax
 
-import shardbook
-from shardbook import (
+import shardscope
+from shardbook import raises
+from shardgrade import Verdict, check
+from shardscope import (
     Argument,
     BudgetExceeded,
     Change,
@@ -25,8 +27,6 @@ from shardbook import (
     Program,
     ProgramMismatch,
     TreeLayout,
-    Verdict,
-    check,
     collectives,
     devices_of,
     draw,
@@ -34,7 +34,6 @@ from shardbook import (
     machine,
     processes,
     program,
-    raises,
 )
 
 
@@ -54,9 +53,8 @@ def use_tools(step: Callable[..., Any], model: object) -> None:
     use_verdict(check(step, seconds=10))
     with raises(ValueError, "not even"):
         step(model)
-    shardbook.layouts(model)  # type: ignore[attr-defined]
+    shardscope.layout_of(model)  # type: ignore[attr-defined]
     layout(model, 1)  # type: ignore[call-arg]
-    assert_type(shardbook.__version__, str)
 
 
 def use_layout(found: TreeLayout) -> None:

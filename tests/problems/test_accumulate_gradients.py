@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.accumulate_gradients import accumulate_gradients
+from shardscope import program
 
 COUNTS = pytest.mark.parametrize("count", [1, 4, 8])
 # Of a kernel, a bias and a scale, float32.

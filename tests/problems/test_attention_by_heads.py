@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.attention_by_heads import attention_by_heads
+from shardscope import program
 
 BATCH, LENGTH, DIM, HEADS, HEAD_DIM = 8, 6, 24, 8, 4
 

@@ -10,8 +10,9 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec as P
 from models import arrays
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.average_weights import average_weights
+from shardscope import program
 
 # The kernel of "head" is the embedding.
 WEIGHTS = {

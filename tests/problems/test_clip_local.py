@@ -9,9 +9,10 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.inputs import GRADIENT_SPECS
 from shardbook.problems.clip_local import clip_local
+from shardscope import program
 
 
 def clipped(tree: Any, specs: Any, mesh: Mesh, limit: float) -> Any:

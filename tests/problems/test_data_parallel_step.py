@@ -8,8 +8,9 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.data_parallel_step import data_parallel_step
+from shardscope import program
 
 # Of the parameters: two kernels and two biases, float32.
 BYTES = 4 * 2 * (16 * 16 + 16)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
-from shardbook.grading.cases import compilations_noted
+from shardbook import inputs
 from shardbook.problems.decode_sharded import decode_sharded
+from shardgrade.grading.cases import compilations_noted
+from shardscope import program
 
 BATCH, LENGTH, DIM, HEADS, KV_HEADS, HEAD_DIM = 8, 7, 24, 16, 8, 4
 CACHE = P("data", None, "model")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.dropout_by_rows import dropout_by_rows
+from shardscope import program
 
 SHAPE = (8, 16, 8)
 SEED, RATE = 3, 0.3

@@ -11,9 +11,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from models import arrays, numbers
 
 from shardbook import inputs
-from shardbook.grading.attempt import solution
-from shardbook.grading.cases import Case, compiled
 from shardbook.problems.edit_kernels import edit_kernels
+from shardgrade.grading.attempt import solution
+from shardgrade.grading.cases import Case, compiled
 
 
 def test_what_matches_and_nothing_else(mesh: Mesh) -> None:

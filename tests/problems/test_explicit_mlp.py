@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.explicit_mlp import explicit_mlp
+from shardscope import program
 
 ROWS, DIM = 16, 24
 SIZES = [(8,), (16, 40), (8, 32, 16)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
-import shardbook
+import shardscope
 from shardbook import inputs
 from shardbook.problems.feed_batch import feed_batch
 
@@ -22,7 +22,7 @@ def seen(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     if jax.device_count() != DEVICES:
         pytest.skip("the processes have devices of their own")
     count: int = request.param
-    return shardbook.processes(
+    return shardscope.processes(
         feed, processes=count, devices=DEVICES // count
     )
 

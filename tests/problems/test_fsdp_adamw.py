@@ -12,8 +12,9 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.fsdp_adamw import fsdp_adamw
+from shardscope import program
 
 SIZES = 64, 64, 8, 1
 MODEL = inputs.too_large(inputs.language_model, *SIZES)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.fsdp_step import fsdp_step
+from shardscope import program
 
 SPECS = {"kernel": P(None, "data"), "bias": P("data"), "scale": P()}
 

@@ -8,9 +8,9 @@ import pytest
 from flax import linen as nn
 from jax.sharding import Mesh
 
-from shardbook import program
 from shardbook.inputs import dense, mesh_of, normal, normed
 from shardbook.problems.init_boxed import init_boxed
+from shardscope import program
 
 KEY = jax.random.key(3)
 X = np.ones((4, 16), np.float32)

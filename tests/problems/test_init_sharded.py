@@ -9,8 +9,9 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec as P
 from models import arrays, numbers
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.init_sharded import init_sharded
+from shardscope import program
 
 
 def test_values_and_shards(mesh: Mesh) -> None:

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.megatron_mlp import megatron_mlp
+from shardscope import program
 
 PARAMS = inputs.mlp_params(12, 40, 28)
 X = inputs.normal(8, 12)

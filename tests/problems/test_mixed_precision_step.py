@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.mixed_precision_step import mixed_precision_step
+from shardscope import program
 
 IN, HIDDEN, OUT, ROWS = 16, 64, 24, 32
 

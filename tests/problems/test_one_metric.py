@@ -6,9 +6,10 @@ import pytest
 from jax.sharding import PartitionSpec as P
 from sizes import all_but
 
-import shardbook
-from shardbook import inputs, program
+import shardscope
+from shardbook import inputs
 from shardbook.problems import one_metric
+from shardscope import program
 
 DEVICES = 8
 SIZES = (8, 1), (2, 4), (1, 8)
@@ -24,7 +25,7 @@ def test_means(count: int) -> None:
         pytest.skip("the processes have devices of their own")
     expected = [whole.mean() for whole in arrays()]
 
-    seen = shardbook.processes(
+    seen = shardscope.processes(
         means, processes=count, devices=DEVICES // count
     )
 

@@ -10,8 +10,9 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, layout
+from shardbook import inputs
 from shardbook.problems.optimizer_like_params import optimizer_like_params
+from shardscope import layout
 
 SPECS = {
     "up.kernel": P(None, "model"),

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.pipeline_forward import pipeline_forward
+from shardscope import program
 
 LAYERS, BATCH, DIM = 8, 48, 12
 

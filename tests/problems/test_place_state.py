@@ -7,8 +7,9 @@ from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from models import arrays, numbers
 
-from shardbook import collectives, inputs
+from shardbook import inputs
 from shardbook.problems.place_state import place_state
+from shardscope import collectives
 
 
 def test_shards_of_each_device(mesh: Mesh) -> None:

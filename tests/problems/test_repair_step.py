@@ -11,10 +11,11 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, layout, program
+from shardbook import inputs
 from shardbook.inputs import counting
 from shardbook.problems import repair_step as solution
-from shardbook.reader import attempt_files
+from shardgrade.reader import attempt_files
+from shardscope import layout, program
 
 
 def train(module: Any, mesh: Mesh) -> list[float]:

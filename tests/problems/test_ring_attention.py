@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.ring_attention import ring_attention
+from shardscope import program
 
 BATCH, LENGTH, HEADS, HEAD_DIM = 8, 64, 3, 8
 SPEC = P("data", "model")

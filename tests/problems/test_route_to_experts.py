@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.route_to_experts import route_to_experts
+from shardscope import program
 
 TOKENS, DIM, EXPERTS, HIDDEN = 128, 16, 16, 12
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.scan_layers import scan_layers
+from shardscope import program
 
 LAYERS, DIM, HIDDEN, ROWS = 6, 8, 16, 24
 SPECS = {

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.inputs import BLOCK_SPECS
 from shardbook.problems.sequence_parallel_block import (
     sequence_parallel_block,
 )
+from shardscope import program
 
 BATCH, LENGTH, DIM, HIDDEN = 8, 16, 24, 64
 TOKENS = P("data", "model")

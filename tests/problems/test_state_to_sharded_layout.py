@@ -7,11 +7,11 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import collectives
 from shardbook.problems.state_to_sharded_layout import (
     pick_spec,
     state_to_sharded_layout,
 )
+from shardscope import collectives
 
 
 @pytest.mark.parametrize("shape", [(4, 16), (1, 1), (7, 3)])

@@ -7,11 +7,11 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import collectives
 from shardbook.problems.state_zero_kernel import (
     state_zero_kernel,
     zero_if_kernel,
 )
+from shardscope import collectives
 
 
 @pytest.mark.parametrize("shape", [(4,), (1,), (2, 4), (2, 3, 4)])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-from shardbook import inputs, program
+from shardbook import inputs
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
+from shardscope import program
 
 TOKENS, DIM, WORDS = 32, 48, 256
 SPECS = P("data"), P("model"), P("data")

@@ -12,9 +12,9 @@ from flax import nnx
 from nbformat import v4 as notebook
 from sizes import all_but
 
-import shardbook
+import shardgrade
 from shardbook.problems.state_zero_kernel import state_zero_kernel
-from shardbook.reader import attempt_files, check
+from shardgrade.reader import attempt_files, check
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,7 +39,7 @@ def test_a_right_function(
     monkeypatch.chdir(tmp_path)
     attempt_files.FOLDER.mkdir()
     text = attempt_files.solution("state_zero_kernel")
-    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+    verdict = shardgrade.check(defined_in_a_cell(text, "state_zero_kernel"))
 
     assert verdict.right, verdict
     assert [*tmp_path.rglob("*")] == [tmp_path / attempt_files.FOLDER]
@@ -70,7 +70,7 @@ def test_what_decorators_make() -> None:
         jax.jit(function, **static),
         nnx.jit(function, **static),
     ):
-        verdict = shardbook.check(each)
+        verdict = shardgrade.check(each)
         assert verdict.right, verdict
 
 
@@ -81,7 +81,7 @@ def test_what_can_not_be_sent() -> None:
     function = defined_in_a_cell(text, "state_zero_kernel")
 
     with pytest.raises(TypeError, match="can't be sent to"):
-        shardbook.check(function)
+        shardgrade.check(function)
 
 
 def test_a_wrong_function() -> None:
@@ -92,7 +92,7 @@ def test_a_wrong_function() -> None:
     ) -> object:
         return jnp.ones((*x.shape[:-1], int(features)))
 
-    verdict = shardbook.check(state_zero_kernel)
+    verdict = shardgrade.check(state_zero_kernel)
 
     assert (verdict.status, verdict.check) == ("wrong", "values")
     assert "0 * NaN" in repr(verdict)
@@ -102,7 +102,7 @@ def test_a_wrong_function() -> None:
 def test_a_function_that_is_not_written() -> None:
     """A starter that is defined in a cell is not written."""
     text = attempt_files.starter("state_zero_kernel")
-    verdict = shardbook.check(defined_in_a_cell(text, "state_zero_kernel"))
+    verdict = shardgrade.check(defined_in_a_cell(text, "state_zero_kernel"))
 
     assert verdict.status == "not written"
 
@@ -114,7 +114,7 @@ def test_what_is_no_attempt() -> None:
         pass
 
     with pytest.raises(ValueError, match="Unknown problem 'solve'"):
-        shardbook.check(solve)
+        shardgrade.check(solve)
 
     class Solve:
         __name__ = "state_zero_kernel"
@@ -124,24 +124,24 @@ def test_what_is_no_attempt() -> None:
 
     for each in (nnx.Linear, Solve(), len, 3):
         with pytest.raises(TypeError, match="a function that you have def"):
-            shardbook.check(each)
+            shardgrade.check(each)
 
 
 @pytest.mark.parametrize("seconds", [0, math.inf, math.nan])
 def test_a_limit_that_is_none(seconds: float) -> None:
     """check() takes seconds up to a day."""
     with pytest.raises(ValueError, match="more than 0 and at most 86400"):
-        shardbook.check(state_zero_kernel, seconds=seconds)
+        shardgrade.check(state_zero_kernel, seconds=seconds)
 
 
 def test_a_server_that_was_killed_between_two_calls() -> None:
     """The next call has another server."""
-    shardbook.check(state_zero_kernel)
+    shardgrade.check(state_zero_kernel)
     server = check._sandbox()._server().process
     server.kill()
     server.wait()
 
-    assert shardbook.check(state_zero_kernel).right
+    assert shardgrade.check(state_zero_kernel).right
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_in_a_real_notebook(devices: int | None) -> None:
             "    assert jax.device_count() == 8\n"
             "    assert not jax.config.jax_enable_x64\n",
         ),
-        f"import shardbook\nshardbook.check({name})",
+        f"import shardgrade\nshardgrade.check({name})",
     ]
     book = notebook.new_notebook(
         cells=[notebook.new_code_cell(cell) for cell in cells]

@@ -18,11 +18,12 @@ import pytest
 from terminal import COLUMNS, Terminal
 from typer.testing import CliRunner
 
-from shardbook import book, program
+from shardbook import book
 from shardbook.problems import NAMES, PARTS
-from shardbook.reader import attempt_files
-from shardbook.reader.cli import app
-from shardbook.tools.compare.files import save
+from shardgrade.reader import attempt_files
+from shardgrade.reader.cli import app
+from shardscope import program
+from shardscope.compare.files import save
 
 Result = subprocess.CompletedProcess[str]
 Run = Callable[..., Result]
@@ -44,7 +45,7 @@ def run(tmp_path: Path) -> Run:
 
     def call(
         *arguments: str,
-        program: Sequence[str] = ("-m", "shardbook"),
+        program: Sequence[str] = ("-m", "shardgrade"),
         cwd: Path = tmp_path,
         **environment: str | None,
     ) -> Result:
@@ -124,7 +125,7 @@ def test_hints_come_one_by_one(run: Run) -> None:
 
 def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
     """``open`` shows the page that was built, else the page's Markdown."""
-    package = Path(attempt_files.__file__).parents[1]
+    package = Path(book.__file__).parent
     shutil.copytree(package, tmp_path / "src" / "shardbook")
     pages = package.parents[1] / "docs" / "problems"
     shutil.copytree(pages, tmp_path / "docs" / "problems")
@@ -149,7 +150,7 @@ def test_a_page_learns_what_is_solved(run: Run, tmp_path: Path) -> None:
     (progress / f"{NAMES[2]}.hints").touch()
     code = (
         "from shardbook import book\n"
-        "from shardbook.__main__ import main\n"
+        "from shardgrade.__main__ import main\n"
         "book.address = lambda name: f'https://here.invalid/{name}.html'\n"
         "main()\n"
     )
@@ -585,7 +586,7 @@ def test_there_is_no_room(run: Run, tmp_path: Path) -> None:
     full = (
         "import resource, runpy, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "runpy._run_module_as_main('shardbook')"
+        "runpy._run_module_as_main('shardgrade')"
     )
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "jax.py").write_text("raise OSError('not I')")
@@ -615,7 +616,7 @@ def test_an_interrupt_while_grading(tmp_path: Path, command: str) -> None:
         "time.sleep(100)\n"
     )
     process = subprocess.Popen(
-        (sys.executable, "-P", "-m", "shardbook", command, NAME),
+        (sys.executable, "-P", "-m", "shardgrade", command, NAME),
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,

@@ -6,8 +6,8 @@ import time
 import pytest
 from rich.console import Console
 
-from shardbook.reader import waiting
-from shardbook.reader.waiting import Waiting
+from shardgrade.reader import waiting
+from shardgrade.reader.waiting import Waiting
 
 
 def test_who_has_no_terminal_is_told_now_and_then(

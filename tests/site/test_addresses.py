@@ -30,7 +30,6 @@ A [section](#more).
 """
 )
 INSTALL = "pip install git+https://github.com/me/book"
-WITH_GRADING = INSTALL.replace("git+", '"shardbook[grading] @ git+') + '"'
 
 
 @pytest.fixture(scope="module", params=["", ADDRESS])
@@ -129,7 +128,7 @@ def test_a_notebook_runs_and_leads_anywhere(book: tuple[str, Path]) -> None:
     assert last.startswith(f"A {link}.")
     assert (picture in last) == bool(address)
     assert ("\nA picture\n" in last) != bool(address)
-    assert (f"    %{WITH_GRADING}" in install) == bool(address)
+    assert (f"    %{INSTALL}" in install) == bool(address)
     assert ("raise ImportError" in install) != bool(address)
 
 

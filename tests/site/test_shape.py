@@ -13,8 +13,8 @@ import pytest
 
 from shardbook import book
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
 from shardbook_site.cells import CELL
+from shardgrade.reader import attempt_files
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -26,7 +26,7 @@ GUIDES = sorted(
 PLACES = {
     "src/shardbook/problems/{}.py": "the solution",
     "docs/problems/{}.md": "the page",
-    "src/shardbook/checks/{}.py": "what a right answer must show",
+    "src/shardgrade/checks/{}.py": "what a right answer must show",
     "tests/problems/test_{}.py": "the tests of the solution",
 }
 # The headings of a page, and what stands under each. Between the first and

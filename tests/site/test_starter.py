@@ -8,8 +8,8 @@ from building import GOOD, Build
 from nbformat import v4
 
 from shardbook.problems import NAMES
-from shardbook.reader import attempt_files
 from shardbook_site.downloads import starter_cells
+from shardgrade.reader import attempt_files
 
 TWIN = "# Title\n\nWhy.\n\n## Problem\n\nThe task.\n\n## Hints\n\nTry.\n"
 

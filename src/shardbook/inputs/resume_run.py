@@ -27,8 +27,8 @@ from shardbook.inputs.folders import temporary_folder
 # How many seconds a slow disk takes to rename a folder; Orbax renames two
 # before a checkpoint is complete.
 SLOW = 0.1
-# So many at most where a kill comes before: a rename waits for the kill, unless
-# the run itself waits for the rename.
+# So many at most where a kill comes before: the rename waits for the kill,
+# but the run may itself wait for the rename.
 SLOWER = 0.5
 # How many seconds nothing changes once all is written.
 QUIET = 0.4
@@ -167,10 +167,14 @@ def runs_of(
             model = training(mesh, biases=biases if found else "b")
             make, step, batch = _watched(model[1:], noted)
             folders: AbstractContextManager[Any] = nullcontext()
-            renames = _slow_renames(noted, killed_at, killed) if slow else folders
+            renames = (
+                _slow_renames(noted, killed_at, killed) if slow else folders
+            )
             if killed_at is not None:
                 if writing:
-                    folders = _killing_in(path, killed_at - 1, noted, killed)
+                    folders = _killing_in(
+                        path, killed_at - 1, noted, killed
+                    )
                 elif removing:
                     folders = _killing_in(
                         path, last[1], noted, killed, "rmdir"

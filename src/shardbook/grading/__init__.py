@@ -1,1 +1,0 @@
-"""Run, observe and judge a reader's attempt."""

@@ -1,1 +1,0 @@
-"""Run attempts in processes of their own, whatever they do there."""

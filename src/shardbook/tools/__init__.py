@@ -1,1 +1,0 @@
-"""Instruments for anyone's code: they import nothing of the book."""

@@ -1,0 +1,143 @@
+"""What a right ``accumulate_gradients`` must show."""
+
+from typing import Any
+
+import jax
+
+from shardbook.problems.accumulate_gradients import accumulate_gradients
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import HELD, SENT, AtMost, Near
+from shardgrade.grading.cases import Seen, compiled, on_meshes
+
+MAKE = "accumulate_gradients(scaled_error, {mesh}, %d)"
+PARAMS = "laid_out([normal(16, 3), normal()], P(), {mesh}), "
+ROWS = "tuple(examples(%d, 16, 3, {mesh}).values())"
+CASES = on_meshes(f"{MAKE % 4}({PARAMS}{ROWS % 64})")
+# Other counts, with all devices along "data".
+for count in (1, 8):
+    CASES += on_meshes(f"{MAKE % count}({PARAMS}{ROWS % 64})")[-2:-1]
+# Another tree and loss: wide, so that the intermediates are most of the
+# memory, and with so many rows that to gather them takes more bytes.
+INSIDE = on_meshes(
+    "accumulate_gradients(squared_error, {mesh}, 16)",
+    step="laid_out(mlp_params(16, 256, 24), P(), {mesh}), "
+    "examples(1024, 16, 24, {mesh})",
+    given="where the call is made inside jax.jit",
+)
+EXAMPLE = INSIDE[0].code
+# First with all devices along "data", where no other axis adds bytes.
+ALONG = INSIDE[-2:-1]
+REPEATED = on_meshes(
+    MAKE % 2,
+    step=f"{PARAMS}{ROWS % 32}",
+    then="laid_out([normal(16, 3, seed=7), normal(seed=8)], P(), {mesh}), "
+    f"{ROWS % 96}",
+    given="where the same call is made three times, and then one with "
+    "other parameters and another number of rows",
+)[-2]
+# Rows that are nearly alike: a bfloat16 sum of their gradients stalls.
+BFLOAT16 = on_meshes(
+    f"{MAKE % 512}(laid_out([normal(16, 3).astype('bfloat16'), "
+    "normal().astype('bfloat16')], P(), {mesh}), laid_out("
+    "(normal(4096, 16) / 99 + 1, normal(4096, 3) / 99), P('data'), {mesh}))"
+)[-2]
+ALL = jax.device_count()
+
+
+def sent_outside_loops(seen: Seen) -> int:
+    """Count the bytes that a device sends in reductions outside of loops.
+
+    A loop of Python is unrolled, so its reductions are outside of loops.
+    """
+    return sum(
+        each.sent
+        for program in compiled(seen.attempt, seen.case)
+        for each in program.communication
+        if each.times == 1 and "reduce" in each.kind
+    )
+
+
+def by_devices(loss: Any, mesh: Any, count: int) -> Any:
+    """Give the function whose gradients are multiplied by the devices."""
+
+    def function(*given: Any) -> Any:
+        right = accumulate_gradients(loss, mesh, count)
+        value, gradients = right(*given)
+        n = mesh.shape["data"]
+        return value, jax.tree.map(lambda g: g * n, gradients)
+
+    return function
+
+
+def refused(data: int) -> same.Check:
+    """Declare that 24 rows are refused, which both numbers divide."""
+    count = 16 // data
+    call = f"{MAKE % count}({PARAMS}{ROWS % 24})"
+    mesh = f"mesh_of({data}, {ALL // data})"
+    why = "these rows can't be divided, and no error names the numbers"
+    names = f"24 {data} {count}"
+    return same.refusal(call.replace("{mesh}", mesh), why, names=names)
+
+
+LOOP = "A sum in each turn"
+TIMES = same.Rival(
+    by_devices, "the devices' gradients are added, not averaged", read=LOOP
+)
+WRONG = "these are not the loss and the gradients of the whole batch"
+LAYOUT = "the loss or a gradient is not replicated over the mesh"
+UNROLLED = (
+    "all-reduces outside of a loop carry more than one set of gradients, "
+    "for example because jit unrolls a loop of Python"
+)
+MORE = "a device sends more than one all-reduce of the gradients and loss"
+WIDE = f'{MORE} over "data": over "model", all devices have the same rows'
+MEMORY = (
+    "the intermediates or the gradients of more than one microbatch are in "
+    "memory at a time"
+)
+STALE = "a later call returns something else than its arguments give"
+SUMS = "gradients of bfloat16 parameters are not added up in float32"
+EIGHT = "On eight devices"
+# Instead of an all-reduce, two collectives may need padding.
+BYTES = AtMost(1.05, SENT)
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[TIMES]),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.communication(
+        ALONG,
+        sent_outside_loops,
+        UNROLLED,
+        read="A loop of Python",
+        agree=BYTES,
+    ),
+    same.communication(
+        ALONG, measures.bytes_sent, MORE, read=EIGHT, agree=BYTES
+    ),
+    same.communication(
+        INSIDE, measures.bytes_sent, WIDE, read=EIGHT, agree=BYTES
+    ),
+    same.placement(
+        INSIDE,
+        measures.program_bytes,
+        MEMORY,
+        read=EIGHT,
+        agree=AtMost(1.5, HELD),
+    ),
+    same.values(REPEATED, measures.step_results, STALE),
+    same.types(BFLOAT16),
+    same.values(
+        BFLOAT16,
+        measures.result,
+        SUMS,
+        read="Sums in bfloat16",
+        agree=Near([0.02]),
+    ),
+    *(refused(data) for data in sorted({ALL, min(2, ALL)})),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("replicat|varying|vma|carry", LOOP),
+    ("reshape|divi(sible|de)", "Problem"),
+    ("reduced|sharding|mesh", "The API"),
+)

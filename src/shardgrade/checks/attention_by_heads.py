@@ -1,0 +1,214 @@
+"""What a right ``attention_by_heads`` must show."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import FLOPS, SENT, AtMost, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    compile_and_run,
+    given,
+    of_made,
+    once,
+)
+from shardgrade.grading.measures.gradients import (
+    Slopes,
+    sent_over_data,
+    sent_over_model,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside what the page counts.
+SCALARS = 64
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Slopes:
+    """Take the gradients of a loss under jit."""
+    params, x, mesh = given(attempt, case)
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x, mesh) ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_params, of_x), report = compile_and_run(
+        attempt, gradient, params, x
+    )
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    # In a ring, an all-reduce sends so many times its bytes.
+    one_sum = 2 * (model - 1) * (x.nbytes // data) // model
+    k, v = params["k"], params["v"]
+    whole = k.nbytes + v.nbytes if k.shape[1] % model else 0
+    kernels = sum(
+        w.addressable_shards[0].data.nbytes for w in params.values()
+    )
+    return Slopes(
+        {"params": of_params, "x": of_x},
+        report,
+        2 * one_sum + 2 * whole + SCALARS,
+        2 * kernels + SCALARS,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def on(mesh: str, heads: int, kv_heads: int, times: str = "") -> Case:
+    """Call it inside jit, for so many heads on a mesh."""
+    return Case(
+        "in_jit(attention_by_heads)("
+        f"attention_params(32, {heads}, {kv_heads}, 8, {mesh}), "
+        f"laid_out({times}normal(8, 32, 32), P('data'), {mesh}), {mesh})",
+        programs=True,
+    )
+
+
+def attention(
+    params: Any, x: jax.Array, mesh: Mesh, in_turn: str = "", **how: Any
+) -> jax.Array:
+    """Compute attention; ``in_turn`` tells who takes heads in turn."""
+    heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
+    head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
+    own = {
+        "": head * kv_heads // heads,
+        "query heads": head % kv_heads,
+        "devices": head // on_a_device % kv_heads,
+    }[in_turn]
+    q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
+    how = {"is_causal": True} | how
+    y = jax.nn.dot_product_attention(q, k[:, :, own], v[:, :, own], **how)
+    return jnp.einsum("blhk,hkd->bld", y, params["out"])
+
+
+COUNT = jax.device_count()
+# Devices that share a key-value head, and devices that have several.
+CASES = [
+    *([on(f"mesh_of(2, {COUNT // 2})", 8, 2)] if COUNT >= 4 else []),
+    on(f"mesh_of({COUNT}, 1)", 6, 3),
+    on(f"mesh_of(1, {COUNT})", 4 * COUNT, 2 * COUNT if COUNT >= 4 else 1),
+]
+# Fewer heads than devices, of which each has another: values alone. In the
+# second, scores are too large for exp, and all of a token are below -70.
+SHARED = [on(f"mesh_of(1, {COUNT})", 2 * COUNT, 4)] if COUNT > 4 else []
+LARGE = on(f"mesh_of(1, {COUNT})", 2 * COUNT, 2, "5 * ")
+EXAMPLE = CASES[0].call
+# Fewer than devices, or more, and neither number divides the other.
+UNEVEN = 3, 3 * COUNT // 2
+FEWER, OVER = (
+    on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call for number in UNEVEN
+)
+HEAD = "The wrong key-value head"
+OWN = "for query head i, it must be i // (heads / kv_heads)"
+RIVALS = [
+    same.Rival(partial(attention, **how), why, read=read)
+    for how, read, why in (
+        (
+            {"in_turn": "query heads"},
+            HEAD,
+            f"query heads take the key-value heads in turn: {OWN}",
+        ),
+        (
+            {"in_turn": "devices"},
+            HEAD,
+            "all query heads of a device use one key-value head, the "
+            f'device\'s index along "model" modulo kv_heads: {OWN}',
+        ),
+        (
+            {"is_causal": False},
+            "Problem",
+            "tokens attend to later tokens, but attention must be causal",
+        ),
+        (
+            {"scale": 1.0},
+            "Problem",
+            "the scores are not divided by the root of head_dim",
+        ),
+    )
+]
+ERROR = (
+    "no ValueError names the key-value heads and the devices, of which "
+    "neither number divides the other"
+)
+WRONG = "this is not causal grouped-query attention"
+TOO_LARGE = (
+    "for scores up to 160, the result is wrong, or NaN: subtract the "
+    "maximum of a token's scores before exp, and let masked scores be -inf"
+)
+SLOPES = "a gradient of (y**2).sum() is wrong"
+LAYOUT = 'y is not sharded as P("data")'
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than its own query heads, and their key-value "
+    "heads once"
+)
+FORWARD = (
+    "in the forward pass, devices exchange more than one sum of their "
+    "terms of the output"
+)
+BACKWARD = (
+    'over "model", devices exchange more than one sum of the output, one '
+    "of the gradient of x, and those of the gradients of replicated k and v"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than the kernels\' gradients'
+)
+CHECKS = (
+    same.types(CASES),
+    same.values([*CASES, *SHARED], measures.result, WRONG, rivals=RIVALS),
+    same.values(LARGE, measures.result, TOO_LARGE, rivals=RIVALS),
+    same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
+    same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
+    same.values(
+        CASES,
+        of_slopes(lambda made: made.gradients),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES,
+        measures.flops,
+        MORE,
+        read="Every key-value head on each device",
+        agree=AtMost(1.02, FLOPS),
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        read="On eight devices",
+        agree=AtMost(1, SENT, more=SCALARS),
+    ),
+    same.communication(
+        CASES,
+        of_slopes(sent_over_model),
+        BACKWARD,
+        read="Too many sums in the backward pass",
+    ),
+    same.communication(CASES, of_slopes(sent_over_data), OVER_DATA),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        CASES,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|replicat|vma", "The API"),
+    ("divi(sible|de)|multiple of|IsManualSubgroup", "Problem"),
+    ("dot_general|einsum|contract|broadcast|shape", "The API"),
+)

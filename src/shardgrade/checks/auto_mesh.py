@@ -1,0 +1,54 @@
+"""What a right ``auto_mesh`` must show."""
+
+import jax
+from jax.sharding import AxisType
+
+from shardgrade.grading import measures, same
+
+COUNT = jax.device_count()
+HALF = COUNT // 2
+# Of all devices, and of the first half of them.
+SHAPES = ((2, HALF), (COUNT, 1), (1, COUNT), (HALF, 1), (1, HALF))
+CASES = [f"auto_mesh{shape}" for shape in SHAPES]
+TOO_LARGE = ((COUNT + 1, 1), (1, 2 * COUNT), (2, COUNT))
+EXAMPLE = CASES[0]
+CHECKS = (
+    same.contract(CASES, measures.types, "the result is not a Mesh"),
+    same.structure(
+        CASES,
+        lambda seen: str(dict(seen.result.shape)),
+        'the axes must be "data" and "model", in this order, with as many '
+        "devices as asked for",
+    ),
+    same.structure(
+        CASES,
+        lambda seen: str(seen.result.axis_types),
+        "both axes must be Auto",
+        read="The types of the axes",
+        rivals=[
+            same.Rival(
+                lambda *_: str((AxisType.Explicit,) * 2),
+                "both axes must be Auto, but jax.make_mesh makes "
+                "Explicit axes if it gets no types",
+                read="The types of the axes",
+            )
+        ],
+    ),
+    same.placement(
+        CASES,
+        lambda seen: f"ids {seen.result.device_ids.tolist()}",
+        "the mesh must have the first devices, row by row",
+        read="On eight devices",
+    ),
+    same.refusal(
+        [f"auto_mesh{shape}" for shape in TOO_LARGE],
+        "the mesh needs more devices than exist: raise a ValueError",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("axis_types", "The types of the axes"),
+    ("unexpected keyword argument 'axis_s", "The types of the axes"),
+    ("before backends are init", "Devices that are asked for too late"),
+    ("[Nn]umber of devices|cannot reshape", "On eight devices"),
+)

@@ -1,0 +1,197 @@
+"""What a right ``average_weights`` must show."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from shardbook.inputs import train
+from shardgrade.grading import measures, same
+from shardgrade.grading.attempt import Attempt, arguments
+from shardgrade.grading.cases import (
+    Case,
+    by_path,
+    calls_noted,
+    of_made,
+    on_meshes,
+    once,
+    those,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+from shardgrade.grading.measures.programs import counted, is_spread
+from shardgrade.grading.measures.results import types_by_path
+from shardscope.programs.report import Program
+
+DECAYS = (0.9, 0.9, 0.9, 0.25)
+GIVEN = (
+    "where it is called four times, with decays of 0.9, 0.9, 0.9 and 0.25; "
+    "after each call, train(model) updates and donates the model, and the "
+    "next call gets the average that was returned"
+)
+
+
+def cases(given: str = "") -> list[Case]:
+    """Give a first call on each mesh, and one for another model."""
+    one, other = (
+        on_meshes(f"average_weights(None, {model}, 0.9)", given=given)
+        for model in (
+            "assorted({mesh})",
+            "twice(counted_mlp({mesh}, sharded=True))",
+        )
+    )
+    return one + other[:1]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What the calls made, up to one that leaves an array deleted.
+
+    Attributes:
+        averages: What each returned, read after the model was trained.
+        types: The dtypes and shapes of that.
+        layouts: Which device held which slice of that.
+        taken: The arrays of the model that a call has deleted.
+        lost: The arrays of an average that training has deleted.
+        kept: The arrays of an old average that were not deleted.
+        refused: The copy between devices that jax has refused.
+        programs: What each call compiled.
+    """
+
+    averages: list[Any] = field(default_factory=list)
+    types: list[Any] = field(default_factory=list)
+    layouts: list[Any] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    programs: list[list[Program]] = field(default_factory=list)
+
+
+@once
+def trained(attempt: Attempt, case: Case) -> Trained:
+    """Average a model again and again while it is trained."""
+    (((average, model, _), _),) = arguments(case.call)
+    attempt.name_call(case.code, case.given)
+    assert attempt.function
+    with calls_noted(attempt) as call:
+        made = Trained(programs=call.programs)
+        for decay in DECAYS:
+            old = by_path(average)
+            with measures.guarded_copies() as refused:
+                average = call(attempt.function, average, model, decay)
+            made.refused.extend(map(str, refused))
+            made.taken.extend(those(by_path(model), deleted=True))
+            if made.refused or made.taken:
+                break
+            made.kept.extend(those(old, deleted=False))
+            new = by_path(average)
+            made.types.append(types_by_path(average))
+            made.layouts.append(shards_by_path(average))
+            train(model)
+            made.lost.extend(those(new, deleted=True))
+            if made.lost:
+                break
+            # A copy, because a view would keep what the next call donates.
+            made.averages.append({k: np.array(v) for k, v in new.items()})
+    return made
+
+
+of_calls = partial(of_made, trained)
+
+
+def named(words: str, names: list[str]) -> str:
+    """Say which arrays there are."""
+    return f"{words}: {', '.join(dict.fromkeys(names)) or 'nothing'}"
+
+
+def compiled(call: int, most: int, made: Trained) -> str:
+    """Count the programs that a call compiled, if they are too many."""
+    number = len(made.programs[call - 1])
+    right = ("nothing", "at most one program")[most]
+    return f"compiled in call {call}: {number if number > most else right}"
+
+
+def spread(made: Trained) -> str:
+    """Tell whether a program runs on several devices."""
+    some = any(is_spread(each) for call in made.programs for each in call)
+    return f"{'a' if some else 'no'} program that runs on the mesh"
+
+
+def collectives(made: Trained) -> str:
+    """Count the collectives in all that was compiled."""
+    return counted(each for call in made.programs for each in call)
+
+
+FIRST, FOUR = cases(), cases(GIVEN)
+EXAMPLE = FIRST[0].call
+PARAMS = (
+    "these are not the floating-point nnx.Params of the model, each once"
+)
+FLOATS = "an average is not float32, or does not have its parameter's shape"
+START = "the first average does not have the values of the parameters"
+LIKE = "an average is not sharded like its parameter"
+COPIED = "a call copies an array from one device to another"
+TAKEN = "the call donates the model: donate the old average alone"
+LOST = (
+    "the step that donates the model deletes the average as well: copy the "
+    "parameters, even those that are float32 already"
+)
+AVERAGE = "this is not decay * average + (1 - decay) * parameter in float32"
+KEPT = "the old average is still on the devices: donate it"
+NOWHERE = "no program runs on the mesh: the host or one device does it all"
+MANY = "the average takes more than one program"
+AGAIN = (
+    "the third call was compiled again, with the same decay: compile the "
+    "function once, outside"
+)
+STATIC = "another decay was compiled again: decay must not be static"
+TALK = "each device already has what it needs: exchange nothing"
+ALIAS = "An average that is the model"
+SHARDED = "On eight devices"
+EAGER = "One program per operation"
+DECAY = "A decay that is part of the program"
+CHECKS = (
+    same.contract(FIRST, measures.kind, "the result is not an nnx.State"),
+    same.contract(FIRST, lambda seen: sorted(measures.paths(seen)), PARAMS),
+    same.contract(FIRST, lambda seen: types_by_path(seen.result), FLOATS),
+    same.values(FIRST, lambda seen: by_path(seen.result), START),
+    same.placement(FIRST, measures.layouts, LIKE, read=SHARDED),
+    same.placement(
+        FOUR, of_calls(lambda made: named("refused", made.refused)), COPIED
+    ),
+    same.placement(
+        FOUR, of_calls(lambda made: named("deleted", made.taken)), TAKEN
+    ),
+    same.placement(
+        FOUR,
+        of_calls(lambda made: named("deleted", made.lost)),
+        LOST,
+        read=ALIAS,
+    ),
+    same.contract(FOUR, of_calls(lambda made: made.types), FLOATS),
+    same.values(FOUR, of_calls(lambda made: made.averages), AVERAGE),
+    same.placement(
+        FOUR, of_calls(lambda made: made.layouts), LIKE, read=SHARDED
+    ),
+    same.placement(FOUR, of_calls(spread), NOWHERE),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 2, 1)), MANY, read=EAGER
+    ),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 3, 0)), AGAIN, read=DECAY
+    ),
+    same.structure(
+        FOUR, of_calls(partial(compiled, 4, 0)), STATIC, read=DECAY
+    ),
+    same.placement(
+        FOUR, of_calls(lambda made: named("not deleted", made.kept)), KEPT
+    ),
+    same.communication(FOUR, of_calls(collectives), TALK),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("been deleted", ALIAS),
+    ("key<fry>|static|dtypes", "The API"),
+    ("structure|arity|None|Custom node", "Problem"),
+)

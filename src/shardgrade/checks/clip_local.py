@@ -1,0 +1,138 @@
+"""What a right ``clip_local`` must show."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import SENT, Limited, Near
+from shardgrade.grading.cases import Case, Seen, on_meshes
+
+# What a device may send, in bytes: a few float32 scalars.
+MOST = 64
+# Two roundings to bfloat16.
+ROUNDED = Near([2**-6], of_each=True)
+
+
+def few_bytes(seen: Seen) -> Limited:
+    """Count the bytes that a device sends."""
+    sent = measures.bytes_sent(seen)
+    return Limited(sent, MOST, SENT)
+
+
+def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
+    """Clip by the norm of a device's own shards."""
+    del specs, axes
+    return optax.clip_by_global_norm(limit).update(shards, None)[0]
+
+
+def counted_again(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
+    """Add up over all axes, so that replicated arrays count again."""
+    del specs
+    squares = [
+        jnp.sum(shard.astype(jnp.float32) ** 2)
+        for shard in jax.tree.leaves(shards)
+    ]
+    norm = jax.lax.psum(sum(squares), axes) ** 0.5
+    factor = jnp.where(norm < limit, 1, limit / norm)
+    return jax.tree.map(lambda g: (g * factor).astype(g.dtype), shards)
+
+
+def clips(limit: float, tree: str, specs: str = "GRADIENT_SPECS") -> str:
+    """Write a call."""
+    return f"in_shard_map(clip_local, {specs}, {{mesh}}, {limit})({tree})"
+
+
+def spread(shapes: str, *specs: str) -> str:
+    """Write a call with an array for each spec, sharded over all axes."""
+    return clips(
+        0.25,
+        f"[normal({shapes}), normal({shapes}, seed=1)]",
+        f"[{', '.join(f'P({spec})' for spec in specs)}]",
+    )
+
+
+MIXED = on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
+ALL = "('data', 'model')"
+# In these, nothing tells shard_map of a missing sum.
+NAMES = on_meshes(spread("16, 8", "'data', 'model'", "'model', 'data'"))[:2]
+TUPLES = on_meshes(spread("16, 8", ALL, f"None, {ALL}"))[:1]
+COUNT = jax.device_count()
+HALF = COUNT // 4 or 1
+OTHER_NAMES = Case(
+    spread("8, 8, 8", "'a', 'b', 'c'", "'c', 'a', 'b'").replace(
+        "{mesh}",
+        f"mesh_of(2, {HALF}, {COUNT // 2 // HALF}, names='abc')",
+    )
+)
+EXAMPLE = MIXED[0].call
+# The meshes are tried above: for what follows, one is enough.
+SMALL = on_meshes(clips(1.0, "gradients(0.01)"))[:1]
+# Below the limit on each device, and above it in all.
+BETWEEN = on_meshes(clips(25.0, "gradients(1.0)"))[:1]
+BFLOAT16 = on_meshes(clips(1.0, "gradients(1.0, 'bfloat16')"))[:1]
+# A sum in bfloat16 gets stuck at 128, where adding 0.45 changes nothing.
+MANY = on_meshes(
+    clips(
+        1.0,
+        "[normal(4).astype('bfloat16') * n for n in (17, *[1] * 60)]",
+        "[P()] * 61",
+    )
+)[:1]
+# An all-reduce for each array is one of 20 numbers, once XLA has combined
+# them.
+SPREAD = on_meshes(
+    clips(1.0, "[normal(8)] * 20", f"[P({ALL})] * 20"), programs=True
+)[:1]
+ZERO = on_meshes(clips(1.0, "gradients(0.0)"))[:1]
+NAN = "{'embed': with_nan(normal(32, 8))}"
+WITH_NAN = on_meshes(clips(1.0, f"gradients(1.0) | {NAN}"))[:1]
+OWN = same.Rival(
+    own_norm,
+    "each device used the norm of its own shards",
+    read="The norm of a device",
+)
+AGAIN = same.Rival(
+    counted_again,
+    "a replicated array counts on every device, not once",
+    read="A replicated array that counts eight times",
+)
+WRONG = "these are not the gradients, clipped by the norm of all of them"
+ENTRIES = f"{WRONG}: an entry of a spec can be a tuple of names"
+AXES = f"{WRONG}: the mesh has the axes that axes names"
+KEPT = "the norm is below the limit, and the gradients have changed"
+NARROW = (
+    "the norm of bfloat16 gradients is not in float32: convert them before "
+    "they are squared"
+)
+HIDDEN = "one gradient is NaN, and others are not NaN after clipping"
+NOTHING = "the gradients are zero, and are not zero after clipping"
+MUCH = (
+    "a device sends more than a few sums: first add up the squares of all "
+    "its arrays that are sharded over the same axes"
+)
+LOW = "A norm in bfloat16"
+CHECKS = (
+    same.types([*NAMES, *TUPLES, OTHER_NAMES]),
+    same.values(NAMES, measures.result, WRONG, rivals=[OWN]),
+    same.values(TUPLES, measures.result, ENTRIES),
+    same.values(OTHER_NAMES, measures.result, AXES),
+    same.types([*MIXED, *BFLOAT16]),
+    same.values([*MIXED, *BETWEEN], measures.result, WRONG, rivals=[AGAIN]),
+    same.values(SMALL, measures.result, KEPT),
+    same.values(ZERO, measures.result, NOTHING, read="A NaN that spreads"),
+    same.values(
+        WITH_NAN, measures.result, HIDDEN, read="A NaN that spreads"
+    ),
+    same.values(BFLOAT16, measures.result, WRONG, agree=ROUNDED),
+    same.values(MANY, measures.result, NARROW, read=LOW, agree=ROUNDED),
+    same.communication([*MIXED, *SPREAD], few_bytes, MUCH),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("varying|require replication|check_vma", "The norm of a device"),
+    ("unbound axis|axis name", "The API"),
+    ("structure|arity|None", "Problem"),
+)

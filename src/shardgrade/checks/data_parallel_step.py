@@ -1,0 +1,91 @@
+"""What a right ``data_parallel_step`` must show."""
+
+from typing import Any
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.cases import Case, Seen, by_path, on_meshes
+from shardgrade.grading.differences import type_of
+
+
+def cases(
+    tx: str,
+    batch: str = "examples(32, 16, 16, {mesh})",
+    then: str = "",
+    given: str = "where the step is called three times",
+) -> list[Case]:
+    """Give three calls of a step on each mesh, and maybe a fourth."""
+    optimizer = f"optimizer_on({{mesh}}, {tx})"
+    both = f"counted_mlp({{mesh}}), {optimizer}"
+    return on_meshes(
+        f"data_parallel_step({both}, {{mesh}})",
+        step=f"{both}, {batch}",
+        then=then and f"counted_mlp({{mesh}}, seed=1), {optimizer}, {then}",
+        given=given,
+    )
+
+
+def left(seen: Seen) -> dict[str, Any]:
+    """Give the arrays of models and optimizers after all calls."""
+    arrays = measures.step_arguments(seen)
+    return {
+        path: arrays[path]
+        for path in arrays
+        if path.removeprefix("then.")[0] in "01"
+    }
+
+
+def loss(seen: Seen) -> Any:
+    """Give what the step returned as it was called first."""
+    return measures.step_results(seen)[0]
+
+
+CASES = cases("momentum()")
+EXAMPLE = CASES[0].code
+# On the mesh that has all devices along "data", two cases more.
+OTHERS = cases(
+    "adam()",
+    "numpy_examples(32, 16, 16)",
+    "numpy_examples(48, 16, 16)",
+    "where the step is called three times, and a fourth time with another "
+    "model, another optimizer and 48 rows",
+)[-2:-1]
+CASES += OTHERS
+ALL = CASES + cases("adam(), sharded=True")[-2:-1]
+NO_LOSS = "the step does not return the loss, a float32 scalar"
+LATER = "a later call does not return the loss before its own update"
+ERROR = "this is not the mean squared error of the batch before the update"
+UPDATE = "the model or the optimizer has other values after the updates"
+IGNORED = "the fourth call does not use its own model and batch"
+BEFORE = same.Rival(
+    lambda *of: by_path({"0": of[0], "1": of[1]}),
+    "nothing was written to the model and the optimizer",
+    read="The API",
+)
+DRIFT = "the sharding of an array changes in a step"
+KEPT = (
+    "a step leaves old arrays of the model or the optimizer in memory: "
+    "donate both"
+)
+AGAIN = "a later call was compiled again"
+TALK = "a step needs one all-reduce and no more"
+SHOWN = "On eight devices"
+LOOP = "A step made in the loop"
+CHECKS = (
+    same.contract(ALL, lambda seen: type_of(loss(seen)), NO_LOSS),
+    same.values(ALL, loss, ERROR),
+    same.values(OTHERS, lambda s: measures.step_results(s)[-1], IGNORED),
+    same.values(ALL, left, UPDATE, rivals=[BEFORE]),
+    same.values(ALL, measures.step_results, LATER),
+    same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
+    same.placement(ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN),
+    same.structure(ALL, measures.step_compilations, AGAIN, read=LOOP),
+    same.communication(CASES, measures.step_collectives, TALK, read=SHOWN),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("been deleted", "On eight devices"),
+    ("require replication|varying", "A gradient of another size"),
+    ("passed to jit does not match", "On eight devices"),
+    ("rows: |types differ", "Problem"),
+    ("trace level|evenly divide|not callable|sharding", "Problem"),
+)

@@ -1,0 +1,178 @@
+"""What a right ``edit_kernels`` must show."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import jax
+from flax import nnx
+
+from shardbook import inputs
+from shardgrade.grading import measures, same, spies
+from shardgrade.grading.agreement import HELD, AtMost
+from shardgrade.grading.attempt import Crashed
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    by_path,
+    compiled,
+    on_meshes,
+)
+from shardgrade.grading.differences import type_of
+from shardgrade.grading.measures.programs import is_spread
+
+
+@contextmanager
+def tagged() -> Iterator[list[tuple[Any, Any]]]:
+    """Tag the Variables of a model, and note which array each holds."""
+    noted: list[tuple[Any, Any]] = []
+
+    def note(_: Any, caller: Any, model: nnx.Module) -> None:
+        for _, variable in nnx.to_flat_state(nnx.state(model)):
+            variable.set_metadata(lr_scale=0.1)
+            noted.append((variable, variable.get_value()))
+
+    with spies.returned(note, inputs.placed):
+        yield noted
+
+
+@contextmanager
+def guarded() -> Iterator[list[Crashed]]:
+    """Note a copy onto devices that is refused once the model is there."""
+    refused: list[Crashed] = []
+    with ExitStack() as stack:
+
+        def begin(*_: Any) -> None:
+            # What is made outside of jit comes from the host as well.
+            guard = jax.transfer_guard_host_to_device("disallow_explicit")
+            stack.enter_context(guard)
+
+        try:
+            with spies.returned(begin, inputs.placed):
+                yield refused
+        except Crashed as crash:
+            if "Disallowed" not in str(crash.error):
+                raise
+            refused.append(crash)
+
+
+def copies(seen: Seen) -> str:
+    """Tell whether a guarded call made a copy."""
+    return f"{'a' if seen.noted else 'no'} copy onto a device"
+
+
+def arrays(seen: Seen) -> dict[str, Any]:
+    """Give the arrays of the model, as the call has left them."""
+    return by_path(seen.arguments[0])
+
+
+def dtypes(seen: Seen) -> dict[str, str]:
+    """Name dtype and shape of each array."""
+    return {path: type_of(array) for path, array in arrays(seen).items()}
+
+
+def same_variables(seen: Seen) -> dict[str, str]:
+    """Tell which Variables are those of before, with their metadata."""
+    before = [id(variable) for variable, _ in seen.noted]
+    return {
+        ".".join(
+            map(str, keys)
+        ): f"the same Variable, {each.get_metadata()}"
+        if id(each) in before
+        else f"another object: {type(each).__name__}"
+        for keys, each in nnx.to_flat_state(nnx.state(seen.arguments[0]))
+    }
+
+
+def same_arrays(seen: Seen) -> dict[str, str]:
+    """Tell which Variables hold the arrays of before."""
+    before = [id(array) for _, array in seen.noted]
+    return {
+        path: f"{'the same' if id(array) in before else 'another'} array"
+        for path, array in arrays(seen).items()
+    }
+
+
+def bytes_on_mesh(seen: Seen) -> int:
+    """Give the most bytes that a program of several devices needs on one.
+
+    What is edited on one device was copied there, which has its own check.
+    """
+    programs = filter(is_spread, compiled(seen.attempt, seen.case))
+    return max((each.memory.total for each in programs), default=0)
+
+
+COUNT = jax.device_count()
+# The kernels of an MLP have one shape, and not the same sharding.
+MLPS = "named(a=mlp(16, 16, 16), b=mlp(16, 16, 16, 1))"
+CASES = on_meshes(
+    f"edit_kernels(placed({MLPS}, {{mesh}}), 'a.*kernel', lambda k: 1 - k)"
+)
+# The meshes are tried above: for what follows, one is enough.
+for edit in (
+    "edit_kernels(placed(mlp(8, 16, 8), {mesh}), '.*', new_zeros)",
+    "edit_kernels(placed(mlp(8, 16, 8), {mesh}, 'bfloat16'), 'up.kernel', "
+    "lambda k: (k - 0.3).astype('float32'))",
+    "edit_kernels(placed(vision(16, 8), {mesh}), r'attention[.](query|key)"
+    "[.]kernel|norm[.]mean|dropout[.]rngs[.]count', lambda k: k + 1)",
+):
+    CASES += on_meshes(edit)[:1]
+TWICE = (
+    f"edit_kernels(twice(placed(mlp(8, 16, 8), mesh_of({COUNT}, 1))), "
+    "'.*kernel', lambda k: k / 2)"
+)
+TAGGED = [
+    Case(call, "where each Variable has the metadata lr_scale", tagged)
+    for call in (CASES[0].call, TWICE)
+]
+LARGE = [
+    f"edit_kernels(placed(mlp(8, 1024, 8), mesh_of(1, {COUNT})), "
+    f"'up.kernel', {edit})"
+    for edit in ("lambda k: -k", "new_zeros")
+]
+EXAMPLE = LARGE[0]
+# One edit on each mesh: to see programs, all are compiled again.
+TALKING: list[Case | str] = [*CASES[:3], *LARGE]
+NO_MATCH = "edit_kernels(placed(mlp(8, 16, 8), mesh_of(1, 1)), '{}', abs)"
+NOTHING = "edit_kernels changes the model in place, and returns None"
+DTYPE = "the dtype or the shape of an array has changed"
+VALUES = "these are not the values of the model after the edit"
+ONCE = "a Variable that the model has twice must be edited, but only once"
+REPLACED = "a Variable was replaced, or has other metadata"
+TOUCHED = "an array that the pattern does not match is another object now"
+LOST = "an array has lost its sharding"
+WHOLE = "a program needs far more memory on a device than the shards do"
+TALK = "each device can edit its own shards without the others"
+COPIED = "an array is copied onto a device, from the host or another device"
+UNMATCHED = (
+    "a pattern that matches no whole path must be a ValueError with the "
+    "pattern in its message"
+)
+BEFORE = same.Rival(
+    lambda model, *_: by_path(model),
+    "the model that was passed in is unchanged: write to its own Variables",
+    read="The API",
+)
+SHOWN = "On eight devices"
+BYTES = AtMost(3, HELD)
+CHECKS = (
+    same.contract(CASES, measures.kind, NOTHING),
+    same.contract(CASES, dtypes, DTYPE),
+    same.values(CASES, arrays, VALUES, rivals=[BEFORE]),
+    same.values(TWICE, arrays, ONCE, read="A Variable edited twice"),
+    same.structure(TAGGED, same_variables, REPLACED),
+    same.structure(TAGGED, same_arrays, TOUCHED),
+    same.placement(CASES, measures.argument_layouts, LOST, read=SHOWN),
+    same.placement(LARGE, bytes_on_mesh, WHOLE, read=SHOWN, agree=BYTES),
+    same.communication(TALKING, measures.collectives, TALK),
+    same.communication(LARGE, copies, COPIED, read=SHOWN, under=guarded),
+    *(
+        same.refusal(NO_MATCH.format(each), UNMATCHED, names=each)
+        for each in ("UP.kernel", "up", "kernel")
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("incompatible devices", "On eight devices"),
+    ("expected str instance|State|Key|'Array(Impl)?' obj", "The API"),
+)

@@ -1,0 +1,154 @@
+"""What a right ``explicit_mlp`` must show."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+
+from shardbook.problems.explicit_mlp import explicit_mlp
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import SENT, AtMost, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    compile_and_run,
+    given,
+    of_made,
+    on_meshes,
+    once,
+)
+from shardscope.programs.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, x) is "
+    "called, and loss is (y**2).sum(axis=1).mean()"
+)
+# What the loss may take, beside the gradients.
+SCALARS = 64
+
+
+@once
+def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
+    """Take the gradients of a loss under jit, and give the program too."""
+    attempt.name_call(case.call, case.given)
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x) ** 2).sum(axis=1).mean()
+
+    step = jax.value_and_grad(loss, argnums=(0, 1))
+    (_, gradients), report = compile_and_run(
+        attempt, step, *given(attempt, case)
+    )
+    return gradients, report
+
+
+of_steps = partial(of_made, trained)
+
+
+def type_of(seen: Seen) -> str:
+    """Write the type of what was returned, with its sharding."""
+    return str(jax.typeof(seen.result))
+
+
+def over(axis: str) -> Callable[[Seen], int]:
+    """Give the function that counts what is sent: over "data", or else."""
+
+    def count(made: tuple[Any, Program]) -> int:
+        data = made[1].sent("data")
+        return data if axis == "data" else made[1].sent() - data
+
+    return of_steps(count)
+
+
+def added_by_each(params: Any, x: jax.Array) -> Any:
+    """Add x once more for each other device along "model"."""
+    others = jax.typeof(x).sharding.mesh.shape["model"] - 1
+    return explicit_mlp(params, x) + others * x
+
+
+def branches(rows: int, dim: int, *hidden: int) -> list[Case]:
+    """Add up branches on each mesh, of Explicit axes."""
+    return on_meshes(
+        f"in_jit(explicit_mlp)(mlp_branches({dim}, {list(hidden)}, "
+        f"explicit({{mesh}})), laid_out(normal({rows}, {dim}), P('data'), "
+        "explicit({mesh})))",
+        programs=True,
+    )
+
+
+CASES = branches(32, 16, 40, 80, 120)
+EXAMPLE = CASES[0].call
+CASES += branches(64, 24, 32, 8)[:1] + branches(16, 8, 8, 16, 24, 8)[:1]
+STEPS = [replace(case, given=GIVEN, programs=False) for case in CASES]
+TYPE = (
+    "the type of the result, as jax.typeof prints it, is not that of x: "
+    "float32[batch@data,dim]"
+)
+TWICE = same.Rival(
+    added_by_each,
+    'each device along "model" added x, where it must be added once',
+    read="Problem",
+)
+MISSING = same.Rival(
+    lambda params, x: explicit_mlp(params[:-1], x),
+    "the last branch is missing: params can have two or more",
+    read="Problem",
+)
+WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
+SLOPES = "a gradient of the kernels or of x is wrong"
+FORWARD = (
+    "the forward pass sends more than one sum of the branches over "
+    '"model": gather neither kernels nor rows, let each device add up its '
+    "own terms, and add up those of the devices once"
+)
+MODEL = (
+    'with the backward pass, a device sends more than two sums over "model"'
+)
+DATA = (
+    'over "data", a device sends more than the gradients of the kernels, '
+    "each once. In shard_map, each use of a kernel is a sum over "
+    '"data": mark the kernels once, before all uses, with jax.lax.pcast'
+    '(kernel, "data", to="varying")'
+)
+MIXED = "An unreduced sum that meets something else"
+LEFT = "A result that is left unreduced"
+EACH = "A sum for each branch"
+BACK = "A gradient that is added up for each branch"
+BYTES = AtMost(1, SENT)
+CHECKS = (
+    same.types(CASES),
+    same.contract(CASES, type_of, TYPE, read=LEFT),
+    same.values(CASES, measures.result, WRONG, rivals=[TWICE, MISSING]),
+    same.values(
+        STEPS,
+        of_steps(lambda made: made[0]),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.communication(
+        CASES, measures.bytes_sent, FORWARD, read=EACH, agree=BYTES
+    ),
+    same.communication(STEPS, over("model"), MODEL, read=BACK, agree=BYTES),
+    same.communication(
+        STEPS,
+        over("data"),
+        DATA,
+        agree=replace(BYTES, more=SCALARS),
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("ambiguous|mesh context|Expected mesh of type", "The API"),
+    ("is unreduced while|non-linear|cannot be unreduced", MIXED),
+    ("unreduced/reduced rule|along the same axes", MIXED),
+    ("UniqueIndexDomains|doesn't work with unreduced", LEFT),
+    (
+        "contracting spec|of type `Explicit`|same type as the args",
+        "Problem",
+    ),
+    ("varying|replicat|vma", "Problem"),
+)

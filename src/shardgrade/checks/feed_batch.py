@@ -1,0 +1,111 @@
+"""What a right ``feed_batch`` must show, in each of two processes."""
+
+from dataclasses import replace
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.cases import on_meshes
+
+BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, 2, dtype='int32')")
+CALL = "feed_batch(rows_of_process({batch}, {mesh}), {mesh})"
+EACH = [on_meshes(CALL.replace("{batch}", batch)) for batch in BATCHES]
+# Where all hand in the same rows, another spec is another shape as well.
+PARTS = [case for cases in EACH for case in cases[:-1]]
+SAME = [cases[-1] for cases in EACH]
+CASES = PARTS + SAME
+AGAIN = CALL.replace("{batch}", "numpy_rows(32, 4, seed=1)")
+BACKWARDS = on_meshes(
+    CALL.replace("{batch}", "numpy_rows(32)").replace(
+        "{mesh}", "backwards({mesh})"
+    ),
+    given="where the devices of the last process come first in the mesh",
+)
+EXAMPLE = CASES[0].call
+# Of 2 MiB, so that what is sent of it can't be small.
+LARGE = on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
+USUAL = "numpy_rows(16, 4)"
+OTHERS = {
+    "fewer rows": "numpy_rows(8, 4)",
+    "another rank": "numpy_rows(16, 4, 1)",
+    "another dtype": "numpy_rows(16, 4, dtype='int32')",
+}
+# The last of many digits differs; without rows, they take no memory.
+LONG = "numpy_rows(0, 1000, 1000, 1000), numpy_rows(0, 1000, 1000, 1001)"
+APART = [
+    case
+    for pair in (LONG, *(f"{USUAL}, {other}" for other in OTHERS.values()))
+    for case in on_meshes(f"feed_batch(except_last({pair}), {{mesh}})")[:2]
+]
+CHECKS = (
+    *(
+        check
+        for cases in (PARTS, SAME)
+        for check in (
+            same.types(cases),
+            same.placement(
+                cases,
+                measures.layouts,
+                'the batch is not sharded as P("data")',
+                read="The API",
+            ),
+        )
+    ),
+    same.values(
+        CASES,
+        measures.held,
+        "a process doesn't hold the rows that belong to its devices",
+    ),
+    same.values(
+        on_meshes(AGAIN)[:1],
+        measures.held,
+        "a later call of the same shape does not return its own rows",
+    ),
+    same.placement(
+        replace(
+            CASES[0],
+            given="where copies from one device to another are refused",
+        ),
+        measures.copies,
+        "rows go to one device first and are copied from there",
+        under=measures.guarded_copies,
+    ),
+    same.communication(
+        LARGE,
+        measures.sends_little,
+        "rows travel between devices, though each process has its own",
+        read="Rows that travel",
+        under=measures.runs_noted,
+    ),
+    same.types(BACKWARDS),
+    same.values(
+        BACKWARDS,
+        measures.held,
+        "a process's rows don't stand where its devices are in the mesh",
+    ),
+    same.refusal(
+        APART,
+        "the processes hand in rows of different shapes or dtypes: raise a "
+        "ValueError in all of them",
+        read="Problem",
+    ),
+    *(
+        same.refusal(
+            on_meshes(
+                f"feed_batch(except_last({USUAL}, {OTHERS[other]}), "
+                "{mesh})"
+            ),
+            "the message must name the shapes and dtypes of both",
+            names=names,
+        )
+        for other, names in (
+            ("fewer rows", "float32 16 8 4"),
+            ("another dtype", "float32 int32 16 4"),
+        )
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("shard shape|host data", "The API"),
+    ("non-addressable", "The API"),
+    ("not the same on each process", "Rows that travel"),
+)

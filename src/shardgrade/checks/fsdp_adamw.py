@@ -1,0 +1,287 @@
+"""What a right ``fsdp_adamw`` must show."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from shardbook import inputs
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import HELD, AtMost
+from shardgrade.grading.attempt import Attempt, arguments, solution
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    by_path,
+    calls_noted,
+    observe,
+    of_made,
+    on_meshes,
+    once,
+    require_alive,
+    those,
+)
+from shardgrade.grading.differences import trained_apart, type_of
+from shardgrade.grading.measures.placement import shards_by_path
+from shardgrade.grading.measures.results import types_by_path
+from shardgrade.grading.spies import replaced
+from shardscope.programs.report import Program
+
+
+@contextmanager
+def traced_losses() -> Iterator[list[str]]:
+    """Note each call of a loss: under jit, there is one for each trace."""
+    calls: list[str] = []
+
+    def watched(loss: Any, model: Any, batch: Any) -> Any:
+        calls.append(loss.__name__)
+        return loss(model, batch)
+
+    with ExitStack() as stack:
+        for name in ("next_token_loss", "residual_error"):
+            spy = partial(watched, getattr(inputs, name))
+            stack.enter_context(replaced(inputs, name, spy))
+        yield calls
+
+
+def cases(arguments: str, batch: str) -> list[Case]:
+    """Give a call on each mesh, and four batches for its step."""
+    return on_meshes(
+        f"fsdp_adamw({arguments})",
+        then=", ".join(batch.replace("SEED", str(i)) for i in range(4)),
+        given="where step(model, optimizer, batch) is called four times, "
+        "with other batches",
+        under=traced_losses,
+        programs=True,
+    )
+
+
+# The activations of an MLP have two dimensions, and its rules overlap.
+SMALL = cases(
+    "too_large(residual_mlp, 16), residual_error, momentum(), {mesh}, "
+    "(('up.kernel', P(('data', 'model'))), ('up', P('data')), "
+    "('UP.*', P('data')), ('down.*', P('data')), *RULES)",
+    "laid_out({'x': normal(32, 16, seed=SEED), 'y': normal(32, 16)}, "
+    "P('data'), {mesh})",
+)
+LARGE = cases(
+    "too_large(language_model, 64, 64, 8, 1), next_token_loss, "
+    "clipped_adamw(), {mesh}, LM_RULES",
+    "tokens(32, 16, 64, {mesh}, seed=SEED)",
+)
+# One on each mesh: making a model and compiling its step take seconds.
+ALL = SMALL[-2:] + LARGE[:1]
+EXAMPLE = ALL[0].call
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What four steps made of a model and its optimizer.
+
+    Attributes:
+        layouts: Which device held which slice, before and after.
+        losses: What each step returned.
+        arrays: The arrays after the steps, by path.
+        kept: The first arrays that were not deleted.
+        programs: What each step compiled.
+        traces: How often each step traced the loss.
+    """
+
+    layouts: list[dict[str, str]]
+    losses: list[Any]
+    arrays: dict[str, Any]
+    kept: list[str]
+    programs: list[list[Program]]
+    traces: list[int]
+
+
+@once
+def trained(attempt: Attempt, case: Case) -> Trained:
+    """Make four steps with what a call returned."""
+    seen = observe(attempt, case)
+    *both, step = seen.result
+    ((batches, _),) = arguments(f"step({case.then})")
+    attempt.name_call(case.call, case.given)
+    first, before = by_path(both), shards_by_path(both)
+    losses, traces = [], []
+    with calls_noted(attempt) as call:
+        for batch in batches:
+            called = len(seen.noted)
+            losses.append(call(step, *both, batch))
+            traces.append(len(seen.noted) - called)
+            require_alive(both)
+    return Trained(
+        [before, shards_by_path(both)],
+        losses,
+        by_path(both),
+        those(first, deleted=False),
+        call.programs,
+        traces,
+    )
+
+
+of_steps = partial(of_made, trained)
+
+
+def kinds(seen: Seen) -> str:
+    """Name what was returned."""
+    result = seen.result
+    if not isinstance(result, tuple | list):
+        return type_of(result)
+    return ", ".join(
+        "a function" if callable(each) and number == 2 else type_of(each)
+        for number, each in enumerate(result)
+    )
+
+
+def types(seen: Seen) -> str:
+    """Write paths, dtypes and shapes of the model and the optimizer."""
+    return types_by_path([*seen.result][:2])
+
+
+def part_of(path: str, leaf: Any) -> str:
+    """Tell what an array is: of the model, a moment or a scalar."""
+    if path.startswith("0."):
+        return "model"
+    return "moments" if leaf.ndim else "scalars"
+
+
+def placed(part: str, seen: Seen) -> dict[str, str]:
+    """Describe the shards of a part, as they were before the steps."""
+    shards = trained(seen.attempt, seen.case).layouts[0]
+    arrays = by_path([*seen.result][:2])
+    return {
+        path: shards[path]
+        for path, leaf in arrays.items()
+        if part_of(path, leaf) == part
+    }
+
+
+def errors(seen: Seen) -> str:
+    """Name the arrays that are not as after the solution's steps."""
+    found = trained(seen.attempt, seen.case).arrays
+    right = trained(solution(seen.attempt.problem), seen.case).arrays
+    return trained_apart(found, right)
+
+
+def sent(axis: int, seen: Seen) -> int:
+    """Count what a device sends along a mesh axis in the first step."""
+    shape = seen.arguments[3].devices.shape
+    total = 0
+    for program in trained(seen.attempt, seen.case).programs[0]:
+        for each in program.communication:
+            # Without arguments, a program knows positions in the mesh.
+            differ = (
+                len({np.unravel_index(i, shape)[axis] for i in group}) > 1
+                for group in each.groups
+            )
+            total += each.sent * each.times * any(differ)
+    return total
+
+
+def memory(made: Trained) -> int:
+    """Give the most bytes that a program of the first step needs."""
+    return max((p.memory.total for p in made.programs[0]), default=0)
+
+
+def repeated(made: Trained) -> str:
+    """Say what the steps after the first traced and compiled."""
+    programs = sum(map(len, made.programs[1:]))
+    return f"{sum(made.traces[1:])} traces, {programs} programs"
+
+
+THREE = "this is not model, optimizer, step, as in Problem"
+OTHERS = (
+    "the arrays are not those of the model and of "
+    "nnx.Optimizer(model, tx, wrt=nnx.Param)"
+)
+WHOLE = (
+    "a program that makes the model or its optimizer needs more memory "
+    "than the shards of a device: give jit the shardings of its results"
+)
+# What is wrong with the first shardings, and the section to read.
+PLACED = {
+    "model": (
+        "an array of the model is not sharded by the first rule that "
+        "matches its whole path",
+        "The API",
+    ),
+    "moments": (
+        "a moment is not sharded like its parameter",
+        "Rules that miss the moments",
+    ),
+    "scalars": (
+        "a scalar of the optimizer is not replicated over the mesh",
+        "Problem",
+    ),
+}
+DRIFT = "the sharding of an array changes in a step"
+LOSS = "a step does not return the loss before its update"
+UPDATE = "after four steps, the model or the optimizer has other values"
+KEPT = "old arrays of the model or the optimizer are still in memory"
+AGAIN = "a later step is traced or compiled again"
+MORE = (
+    'a device sends more over "{}" than it needs to: check how the '
+    "activations are sharded"
+)
+ROOM = "a step needs more memory on a device than the solution's"
+EDGES = "Constrain the activations"
+CHECKS = (
+    same.contract(ALL, kinds, THREE),
+    same.contract(ALL, types, OTHERS),
+    *(
+        same.placement(ALL, partial(placed, part), why, read=read)
+        for part, (why, read) in PLACED.items()
+    ),
+    same.placement(
+        ALL,
+        measures.program_bytes,
+        WHOLE,
+        read="The API",
+        agree=AtMost(1.1, HELD, more=1024),
+    ),
+    same.contract(
+        ALL, of_steps(lambda made: [*map(type_of, made.losses)]), LOSS
+    ),
+    same.values(ALL, of_steps(lambda made: made.losses), LOSS),
+    same.values(ALL, errors, UPDATE),
+    same.placement(
+        ALL,
+        of_steps(lambda made: made.layouts[1]),
+        DRIFT,
+        read="Shardings that the compiler chooses",
+    ),
+    same.placement(
+        ALL,
+        of_steps(lambda made: f"kept: {', '.join(made.kept) or 'nothing'}"),
+        KEPT,
+    ),
+    same.structure(ALL, of_steps(repeated), AGAIN),
+    *(
+        same.communication(
+            ALL,
+            partial(sent, number),
+            MORE.format(axis),
+            read=EDGES,
+            agree=AtMost(1.1, "bytes", more=256),
+        )
+        for number, axis in enumerate(("data", "model"))
+    ),
+    same.placement(
+        ALL[-1:],
+        of_steps(memory),
+        ROOM,
+        read=EDGES,
+        agree=AtMost(1.1, HELD),
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("too large", "The API"),
+    ("been deleted|donated", "Problem"),
+    ("rank|evenly divi", "Problem"),
+    ("no rule matches|does not match", "Problem"),
+)

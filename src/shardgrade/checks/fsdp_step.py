@@ -1,0 +1,91 @@
+"""What a right ``fsdp_step`` must show."""
+
+from shardbook.problems.fsdp_step import fsdp_step
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import AtMost
+from shardgrade.grading.cases import on_meshes
+
+MAKE = "fsdp_step(squared_error, FSDP_SPECS, {mesh}, "
+PARAMS = "laid_out(mlp_params(16, 40, 24), FSDP_SPECS, {mesh}), "
+STEP = f"{PARAMS}examples(16, 16, 24, {{mesh}})"
+# Other trees, loss and rate, with all devices along "data".
+OTHER = on_meshes(
+    "fsdp_step(scaled_error, SCALED_SPECS, {mesh}, 0.125)("
+    "laid_out([normal(16, 3), normal()], SCALED_SPECS, {mesh}), "
+    "tuple(examples(8, 16, 3, {mesh}).values()))",
+    programs=True,
+)[-2]
+CASES = [*on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
+NAN = "{'x': normal(24, 16), 'y': with_nan(normal(24, 24, seed=1))}"
+# Of all cases, this one alone has this rate.
+REPEATED = on_meshes(
+    f"{MAKE}0.25)",
+    step=STEP,
+    then=f"{PARAMS}laid_out({NAN}, P('data'), {{mesh}})",
+    given="where the next two calls take the parameters of the one before, "
+    "and a fourth takes the first parameters again, and 24 examples, one "
+    "of which has a target that is NaN",
+    carry=True,
+)[-2]
+EXAMPLE = CASES[0].call
+ADDED = same.Rival(
+    lambda loss, specs, mesh, rate: fsdp_step(
+        loss, specs, mesh, rate * mesh.shape["data"]
+    ),
+    "the gradients of the devices are added, not averaged",
+    read="Gradients that are added, not averaged",
+)
+WRONG = "these are not the parameters after a step and the loss before"
+LAYOUT = "the parameters are not sharded by specs, or the loss by P()"
+LATER = (
+    "a later call returns other parameters, or another loss, than its "
+    "arguments and the rate give"
+)
+NOWHERE = "no program runs on the mesh: the host or one device does it all"
+KEPT = "the old parameters stay in memory after a step: donate them"
+WHOLE = "a program takes more than twice the bytes of a device's shards"
+COMPILED = "a later call was compiled again: compile the step once, outside"
+BYTES = "Bytes that a device sends"
+# What a device sends, by kind, and what is right.
+TALK = (
+    (
+        "reduce-scatter",
+        "the gradients of shards need reduce-scatters; under jit alone, "
+        "XLA for CPUs makes none",
+        "The same under `jit`",
+    ),
+    ("all-gather", "each sharded array needs one all-gather", BYTES),
+    (
+        "(?!reduce-scatter|all-gather)",
+        "only the loss and the gradients of unsharded arrays are "
+        "all-reduced",
+        BYTES,
+    ),
+)
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
+    same.placement(
+        CASES,
+        measures.argument_bytes,
+        WHOLE,
+        # A program for the update takes the gradients too.
+        agree=AtMost(2, "bytes of arguments on a device"),
+    ),
+    *(
+        same.communication(CASES, measures.sent(kinds), why, read=read)
+        for kinds, why, read in TALK
+    ),
+    same.values(REPEATED, measures.step_results, LATER),
+    same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    same.structure(REPEATED, measures.step_compilations, COMPILED),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("replicat|vma", "The API"),
+    ("pytree|types differ", "Problem"),
+    ("dot_general|contract|broadcast|shape", "The API"),
+)

@@ -1,0 +1,69 @@
+"""What a right ``init_sharded`` must show."""
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import HELD, AtMost
+from shardgrade.grading.cases import Case, on_meshes
+
+
+def cases(build: str, rules: str = "RULES") -> list[Case]:
+    """Give a call for each mesh."""
+    return on_meshes(f"init_sharded(lambda: {build}, {{mesh}}, {rules})")
+
+
+# The memory of programs is compared for a model whose arrays are large.
+LARGE = on_meshes(
+    "init_sharded(lambda: mlp(256, 512, 256), {mesh}, RULES)", programs=True
+)[:2]
+EXAMPLE = LARGE[0].call
+# All but keys and counts, which have no dimensions, is sharded somewhere.
+CASES = cases("vision(16, 8)", "[('norm.*', P('model')), *RULES]")
+# The meshes are tried above: for what follows, one is enough.
+ORDER = cases("mlp(8, 16, 8)", "OVERLAPPING")[:1]
+WITHOUT_A_RULE = (
+    ("mlp(8, 16, 8)", "RULES[:-1]", "down.bias"),
+    ("vision(16, 8)", r"[(r'(?!norm\.var).*', P())]", "norm.var"),
+)
+CHECKS = (
+    same.types(CASES),
+    same.values(
+        CASES,
+        measures.result,
+        "the values are not those that build() returns",
+    ),
+    same.structure(
+        cases("twice(mlp(8, 16, 8))")[:1],
+        measures.paths,
+        "a layer that occurs twice in the model became two layers: let "
+        "jit return the state, not the Module",
+    ),
+    same.placement(
+        CASES + ORDER,
+        measures.layouts,
+        "an array is not sharded by the first rule that matches its whole "
+        "path",
+    ),
+    same.placement(
+        LARGE,
+        measures.program_bytes,
+        "a program needs more memory on a device than it takes to make "
+        "the shards",
+        read="On eight devices",
+        agree=AtMost(1.05, HELD),
+    ),
+    same.communication(
+        LARGE,
+        measures.collectives,
+        "a program has collectives, but each device can make its own "
+        "shards without the others",
+    ),
+    *(
+        same.refusal(
+            cases(build, rules)[0],
+            "an array without a rule must raise a ValueError with its path",
+            names=path,
+        )
+        for build, rules, path in WITHOUT_A_RULE
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (("[Tt]racer", "A number that is read"),)

@@ -1,0 +1,81 @@
+"""What a right ``megatron_mlp`` must show."""
+
+import re
+
+import jax
+
+from shardbook.problems.megatron_mlp import mlp
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import AtMost
+from shardgrade.grading.cases import Seen, compiled, on_meshes
+from shardgrade.grading.measures.programs import is_spread
+
+
+def constants(seen: Seen) -> str:
+    """Describe the arrays that are constants of a program."""
+    found = [
+        array
+        for each in compiled(seen.attempt, seen.case)
+        if is_spread(each)
+        # Those of the reader: the compiler makes some of integers.
+        for array in re.findall(
+            r"= (b?f\d+\[\d[\d,]*\])\S* constant\(", each.text
+        )
+    ]
+    return "\n".join(dict.fromkeys(found)) or "no arrays"
+
+
+CASES = on_meshes(
+    "megatron_mlp(committed(mlp_params(16, 40, 24)), "
+    "committed(normal(8, 16)), {mesh})",
+    programs=True,
+)
+EXAMPLE = CASES[0].call
+NAN = (
+    "megatron_mlp(mlp_params(16, 40, 24), with_nan(normal(8, 16)), "
+    f"mesh_of(1, {jax.device_count()}))"
+)
+TWICE = same.Rival(
+    lambda params, x, mesh: (
+        mlp(params, x) + (mesh.shape["model"] - 1) * params["down"]["bias"]
+    ),
+    'each device along "model" added the bias of "down", not just one',
+    read="A `psum` that is misplaced or missing",
+)
+WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
+LAYOUT = 'the output is not sharded as P("data")'
+NOWHERE = "no program runs on the mesh: place params and x on it first"
+LARGE = (
+    'a device gets more than its part: shard the batch over "data", both '
+    'kernels and the bias of "up" over "model"'
+)
+CONSTANT = "a program holds arrays as constants: pass them as arguments"
+HIDDEN = "a NaN in x does not reach the output"
+TALK = 'the MLP needs one all-reduce over "model" and nothing else'
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[TWICE]),
+    same.placement(CASES, measures.shards, LAYOUT, read="The API"),
+    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
+    same.placement(
+        CASES,
+        measures.argument_bytes,
+        LARGE,
+        read="On eight devices",
+        agree=AtMost(1, "bytes of arguments on a device"),
+    ),
+    same.placement(CASES, constants, CONSTANT),
+    same.communication(
+        CASES, measures.collectives, TALK, read="On eight devices"
+    ),
+    same.values(NAN, measures.result, HIDDEN),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("varying|replicat|vma", "A `psum` that is misplaced or missing"),
+    ("device_put inside jit", "The API"),
+    ("passed to jit does not match", "The API"),
+    ("output sharding|out_sharding", "Problem"),
+    ("only valid for values of rank", "The API"),
+)

@@ -1,0 +1,234 @@
+"""What a right ``mixed_precision_step`` must show."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardbook.problems.mixed_precision_step import mixed_precision_step
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import SENT, AtMost, Near
+from shardgrade.grading.attempt import Attempt, arguments
+from shardgrade.grading.cases import Case, Seen, given, on_meshes, once
+
+MAKE = "mixed_precision_step(mlp_error, %s, {mesh})"
+PARAMS = "laid_out(mlp_kernels(16, 64, 24), P('data'), {mesh}), "
+STEP = f"{PARAMS}examples(64, 16, 24, {{mesh}})"
+# A bfloat16 number would not change by so little.
+CASES = on_meshes(f"{MAKE % 0.01}({STEP})", programs=True)
+EXAMPLE = CASES[0].call
+# Another loss and tree, a batch with integers of rank 1, and a rate that
+# makes the gradient plain to see: on eight devices, it is the mean of 256,
+# six ones and -255, less 1/8 at each label. The scores are 0, because those
+# of such rows would be rounded in too many ways.
+LARGE = on_meshes(
+    "mixed_precision_step(mean_score, 16.0, {mesh})("
+    "laid_out([0 * normal(1008)], P('data'), {mesh}), laid_out("
+    f"large_and_small({max(2, jax.device_count())}, 1008), "
+    "P('data'), {mesh}))",
+    programs=True,
+)[-2]
+REPEATED = on_meshes(
+    MAKE % 0.5,
+    step=STEP,
+    then=f"{PARAMS}examples(32, 16, 24, {{mesh}})",
+    given="where the next two calls take the parameters of the one before, "
+    "and a fourth takes the first parameters again, and 32 examples",
+    carry=True,
+)[-2]
+
+OPERATION = re.compile(
+    r"stablehlo\.(all_gather|all_to_all|collective_permute|all_reduce|"
+    r"reduce_scatter|dot_general)\b.*?: \(([^)]*)\) ->",
+    re.DOTALL,
+)
+TENSOR = re.compile(r"tensor<((?:\d+x)*)(\w+)>")
+MOVES = ("all_gather", "all_to_all", "collective_permute")
+# A bfloat16 can travel as an integer of as many bits.
+BITS = {"bf16", "i16", "ui16"}
+
+
+@once
+def asked(attempt: Attempt, case: Case) -> dict[str, set[str]]:
+    """Give the dtypes of each operation in what XLA is asked to compile.
+
+    That of a single number, such as the loss, is ``"single f32"``.
+    """
+    (made, _), (given, _) = arguments(case.call)
+    attempt.name_call(case.call, case.given)
+    function: Any = attempt.function
+    with attempt.running():
+        text = jax.jit(function(*made)).lower(*given).as_text()
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, operands in OPERATION.findall(text):
+        for shape, dtype in TENSOR.findall(operands):
+            single = "" if set(shape) - set("1x") else "single "
+            found[name].add(single + dtype)
+    return found
+
+
+def others(
+    right: str, accept: Callable[[str], bool], *names: str
+) -> Callable[[Seen], str]:
+    """Give the function that names what is asked for in another dtype."""
+
+    def describe(seen: Seen) -> str:
+        found = asked(seen.attempt, seen.case)
+        lines = [
+            f"{name} of {dtype}"
+            for name in names
+            for dtype in sorted(found[name])
+            if not accept(dtype)
+        ]
+        return "\n".join(lines) or right
+
+    return describe
+
+
+def moves(seen: Seen) -> str:
+    """Tell whether the program asks for parameters of other devices."""
+    found = asked(seen.attempt, seen.case)
+    # A single device has them all.
+    alone = seen.arguments[2].shape["data"] == 1
+    some = alone or any(found[name] for name in MOVES)
+    return f"{'an' if some else 'no'} all_gather in the program"
+
+
+def change(seen: Seen) -> Any:
+    """Give by how much the parameters have changed."""
+    old, _ = given(seen.attempt, seen.case)
+    return jax.tree.map(
+        lambda a, b: np.asarray(a) - np.asarray(b), seen.result[0], old
+    )
+
+
+def scaled(by: Callable[[Any], float], why: str) -> same.Rival:
+    """Make a rival whose changes are the right ones times a factor."""
+
+    def answer(loss: Any, rate: float, mesh: Any) -> Any:
+        step = mixed_precision_step(loss, rate * by(mesh), mesh)
+
+        def changes(params: Any, batch: Any) -> Any:
+            old = jax.tree.map(np.array, params)  # The step donates them.
+            new, _ = step(params, batch)
+            return jax.tree.map(lambda a, b: np.asarray(a) - b, new, old)
+
+        return changes
+
+    return same.Rival(answer, why, read="Problem")
+
+
+SCALED = [
+    scaled(
+        lambda mesh: mesh.shape["data"],
+        "the gradients of the devices are added, not averaged",
+    ),
+    scaled(
+        lambda mesh: 1 / mesh.shape["data"],
+        'the gradients are divided twice by the devices along "data"',
+    ),
+    scaled(
+        lambda mesh: 1 / mesh.shape["model"],
+        "the gradients are divided by all devices: divide by those along "
+        '"data", which have different rows',
+    ),
+]
+WRONG = (
+    "the parameters do not change by rate times the mean gradient. "
+    "Gradients that are added up in bfloat16 give another result too"
+)
+LOSS = "the loss is not the mean over the rows of the global batch"
+ROUNDED = (
+    "the parameters change by something else than rate times the mean "
+    "gradient. Make sure that you subtract it in float32, from the float32 "
+    "parameters"
+)
+LAYOUT = 'the parameters are not sharded as P("data"), or the loss not P()'
+LATER = (
+    "a later call returns other parameters, or another loss, than its "
+    "arguments and the rate give"
+)
+PRODUCTS = "the loss is not given bfloat16 parameters"
+ASK = (
+    "the program that you wrote leaves it to the compiler what the devices "
+    "send, and in which dtype: write the collectives in shard_map"
+)
+GATHERS = "the parameters are gathered before they are cast to bfloat16"
+SUMS = (
+    "gradients, or a single number such as the loss, are added up in "
+    "bfloat16: cast to float32 before the devices add up"
+)
+MORE = (
+    "a device sends more than one all-gather of the parameters, one "
+    "reduce-scatter of their gradients, and the loss"
+)
+KEPT = "the old parameters stay in memory after a step: donate them"
+COMPILED = "a later call was compiled again: compile the step once, outside"
+EIGHT = "On eight devices"
+ALL = [LARGE, *CASES]
+CHECKS = (
+    same.types(ALL),
+    same.values(LARGE, change, WRONG, rivals=SCALED, agree=Near([0.02])),
+    same.values(ALL, lambda seen: seen.result[1], LOSS, agree=Near([0.01])),
+    same.values(
+        CASES,
+        change,
+        ROUNDED,
+        read="An update in bfloat16",
+        rivals=SCALED,
+        agree=Near([0.02]),
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.structure(
+        ALL,
+        others(
+            "dot_general of bf16",
+            lambda dtype: dtype.removeprefix("single ") in BITS,
+            "dot_general",
+        ),
+        PRODUCTS,
+        read="The API",
+    ),
+    same.communication(ALL, moves, ASK, read="The same under `jit`"),
+    same.communication(
+        ALL,
+        others(
+            "all_gather of bf16",
+            lambda dtype: dtype in BITS or dtype.startswith("single"),
+            "all_gather",
+        ),
+        GATHERS,
+        read="Cast, then gather",
+    ),
+    same.communication(
+        ALL,
+        others(
+            "sums of f32",
+            lambda dtype: not re.match(r"(single )?b?f(16|8)", dtype),
+            "all_reduce",
+            "reduce_scatter",
+        ),
+        SUMS,
+        read="A gradient through the cast",
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        MORE,
+        read=EIGHT,
+        agree=AtMost(1.05, SENT, more=64),
+    ),
+    same.values(REPEATED, measures.step_results, LATER, agree=Near([0.02])),
+    same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    same.structure(REPEATED, measures.step_compilations, COMPILED),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("[Tt]racer|[Cc]oncret|integer", "Problem"),
+    ("divi(sible|de)", "Problem"),
+    ("replicat|vma|varying", "The API"),
+    ("dot_general|contract|broadcast|shape", "The API"),
+)

@@ -1,0 +1,126 @@
+"""What a right ``partitioned_kernel_shape`` must show."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from operator import length_hint
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax.sharding import PartitionSpec as P
+
+from shardgrade.checks import _flax
+from shardgrade.grading import measures, same
+from shardgrade.grading.attempt import Crashed
+from shardgrade.grading.cases import Case, Seen
+from shardgrade.grading.differences import is_close
+
+
+@contextmanager
+def altered() -> Iterator[list[nn.Dense]]:
+    """Note each Dense; give those with a boxed kernel another shape."""
+    found = []
+
+    def alter(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        layer = context.module
+        if not isinstance(layer, nn.Dense) or layer.features == 64:
+            return call(*args, **kwargs)
+        found.append(layer)
+        x = args[0] if args else kwargs["inputs"]
+        made = layer.kernel_init(jax.random.key(5), (1, 1), jnp.float32)
+        if isinstance(made, nn.Partitioned):
+            call = layer.copy(parent=layer.scope, features=64)
+            x = jnp.resize(x, (*x.shape[:-1], 16))
+        return call(x)
+
+    # An attempt that compares the kernel with another one raises then.
+    with suppress(Crashed), nn.intercept_methods(alter):
+        yield found
+
+
+def box(name: str, seen: Seen) -> str:
+    """Describe the box of a parameter, and how many names it has."""
+    found = seen.noted and seen.noted[-1].params.get(name)
+    if not isinstance(found, nn.Partitioned):
+        return "no box"
+    inner = " of a box" * isinstance(found.value, nn.Partitioned)
+    # Names may be None, which has no length.
+    names = length_hint(found.names)
+    return f"{type(found).__name__}{inner}, names: {names}"
+
+
+def drawn(seen: Seen) -> object:
+    """Give what the initializer of the kernel draws from a known key."""
+    layer = seen.noted[-1].layer
+    key, shape = jax.random.key(5), (8, 16)
+    return layer.kernel_init(key, shape, layer.param_dtype).value
+
+
+EXAMPLE = "partitioned_kernel_shape(0.0, normal(5, 3), 7.0)"
+ALL_ALTERED = Case(
+    "partitioned_kernel_shape(3, normal(5, 8).astype(int), 24)",
+    "where each Dense makes a kernel of 16 rows and 64 columns",
+    partial(_flax.denses, 16, 64),
+)
+BOXED_ALTERED = Case(
+    "partitioned_kernel_shape(1.0, normal(2, 8), 32.0)",
+    "where each boxed kernel has 16 rows and 64 columns",
+    altered,
+)
+# A new shape, so that it is traced; a seed that float32 does not hold.
+WATCHED = Case(
+    "partitioned_kernel_shape(3000000001.0, normal(3, 8), 16.0)",
+    under=_flax.denses,
+)
+structure = partial(same.structure, WATCHED)
+CHECKS = (
+    same.types(EXAMPLE),
+    same.structure(
+        BOXED_ALTERED,
+        lambda seen: "an nn.Dense" if seen.noted else "no nn.Dense",
+        "no nn.Dense of flax.linen was initialized",
+    ),
+    structure(
+        partial(box, "kernel"),
+        "wrap the initializer of the kernel once in nn.with_partitioning, "
+        "with a tuple that has one name for each dimension",
+        read="The API",
+    ),
+    same.values(
+        (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
+        measures.result,
+        "this is not the shape [in_dim, features] of the kernel in the box",
+        agree=lambda got, want: got is None or is_close(got, want),
+    ),
+    structure(
+        partial(box, "bias"),
+        "a box around the bias must be an nn.Partitioned with one name",
+        agree=lambda found, _: found in ("no box", "Partitioned, names: 1"),
+    ),
+    structure(drawn, "the kernel must be float32, drawn by lecun_normal"),
+    structure(
+        lambda seen: seen.noted[-1].keys,
+        "init must be given jax.random.key(seed)",
+        # Where init is only traced, its key is never known.
+        agree=lambda found, wanted: found in ([], wanted),
+    ),
+    same.placement(
+        WATCHED,
+        lambda seen: P(*seen.noted[-1].params["kernel"].names),
+        'shard the columns of the kernel over "model", not the rows',
+        read="The API",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("'Partitioned' object", "A box used as an array"),
+    ("IndivisibleError|'unfreeze'", "The API"),
+    ("is not found in mesh", "Names that don't fit the array"),
+    ("set a mesh|requires a non-empty mesh", "The API"),
+    ("auto mesh context or metadata", "Problem"),
+    ("acts as an assert", "On eight devices"),
+    ("must be a `NamedSharding`", "On eight devices"),
+    ("seed must be an integer|integer type|int32", "Problem"),
+)

@@ -1,0 +1,295 @@
+"""What a right ``pipeline_forward`` must show."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import (
+    FLOPS,
+    SENT,
+    AtLeast,
+    AtMost,
+    Limited,
+    Near,
+)
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    compile_and_run,
+    given,
+    of_made,
+    once,
+)
+from shardgrade.grading.measures.gradients import (
+    Slopes,
+    sent_over_data,
+    sent_over_model,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+from shardscope.programs.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(stacked, x) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside what the page counts.
+SCALARS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Passed(Slopes):
+    """The same of a pipeline.
+
+    Attributes:
+        passed: Bytes of the microbatches that a device passes on.
+    """
+
+    passed: int
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Passed:
+    """Take the gradients of a loss under jit."""
+    block, stacked, x, mesh, count = given(attempt, case)
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(stacked: Any, x: jax.Array) -> Any:
+        return (function(block, stacked, x, mesh, count) ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_stacked, of_x), report = compile_and_run(
+        attempt, gradient, stacked, x
+    )
+    data, stages = mesh.shape["data"], mesh.shape["model"]
+    rows = x.nbytes // data
+    kept = sum(leaf.nbytes for leaf in jax.tree.leaves(stacked)) // stages
+    # In a ring, an all-reduce sends so many times its bytes.
+    passed = rows * (count + stages - 1) // count
+    forward = passed + 2 * rows * (stages - 1) // stages
+    return Passed(
+        {"stacked": of_stacked, "x": of_x},
+        report,
+        2 * forward + SCALARS,
+        2 * kept * (data - 1) // data + SCALARS,
+        2 * passed,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def finite(made: Slopes) -> str:
+    """Say which gradients have entries that are no numbers."""
+    bad = [
+        name
+        for name, tree in made.gradients.items()
+        if any(~np.isfinite(leaf).all() for leaf in jax.tree.leaves(tree))
+    ]
+    return f"NaN in the gradient of {' and '.join(bad) or 'nothing'}"
+
+
+@once
+def forward(attempt: Attempt, case: Case) -> Program:
+    """Compile the forward pass together with its arguments."""
+    block, stacked, x, mesh, count = given(attempt, case)
+    attempt.name_call(case.call)
+    function: Any = attempt.function
+    _, report = compile_and_run(
+        attempt,
+        lambda stacked, x: function(block, stacked, x, mesh, count),
+        stacked,
+        x,
+    )
+    return report
+
+
+def forward_over_data(report: Program) -> Limited:
+    """Count what the forward pass sends over "data"."""
+    return Limited(report.sent("data"), SCALARS, SENT)
+
+
+def permuted(made: Passed) -> Limited:
+    """Count the bytes of permutes, where too many are sent in all."""
+    count = made.program.sent() - made.program.sent("data")
+    permutes = sum(
+        each.sent * each.times
+        for each in made.program.communication
+        if each.kind == "collective-permute"
+    )
+    if count <= made.over_model:
+        permutes = 0
+    return Limited(permutes, made.passed, f"{SENT} in permutes")
+
+
+def of_every_stage(
+    block: Any, stacked: Any, x: jax.Array, mesh: Mesh, count: int
+) -> jax.Array:
+    """Add up what all stages have in the last count ticks."""
+    data, stages = mesh.shape["data"], mesh.shape["model"]
+    _, made = jax.lax.scan(lambda y, p: (block(p, y),) * 2, x, stacked)
+    made = made.reshape(stages, -1, data, count, x.size // data // count)
+    own = np.arange(count) + stages - 1
+    entered = [np.minimum(own - i, count - 1) for i in range(stages)]
+    last = [made[i, -1][:, at] for i, at in enumerate(entered)]
+    return jnp.reshape(sum(last), x.shape)
+
+
+def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
+    """Call it inside jit, for a model on a mesh."""
+    return Case(
+        f"in_jit(pipeline_forward)({block}, "
+        f"laid_out({stacked}, P('model'), {mesh}), "
+        f"laid_out({x}, P('data'), {mesh}), {mesh}, {count})",
+        programs=True,
+    )
+
+
+COUNT = jax.device_count()
+HALF = (COUNT + 1) // 2
+MLP = "residual_block", "stacked_params(8, 16, 32)", "normal(192, 16)"
+PAIR = (
+    "lambda p, x: x - p[1] * (x @ p[0])",
+    "[normal(3, 8, 8), normal(3) / 4]",
+    f"normal({12 * HALF}, 8)",
+)
+# All but rows of x, after fewer than all layers, gives NaN.
+MARKED = (
+    f"lambda p, x: marked_block(p, x, {COUNT})",
+    f"normal({COUNT}, 15, 15) / 16",
+    "marked(normal(24, 16))",
+)
+# Two layers in a stage, one stage on half of the devices, whose rows can't
+# be divided among all, and fewer microbatches than stages.
+CASES = [
+    *([on(f"mesh_of(2, {COUNT // 2})", *MLP, 6)] if COUNT >= 4 else []),
+    on(f"mesh_of({HALF}, 1)", *PAIR, 4),
+    on(f"mesh_of(1, {COUNT})", *MARKED, 3),
+]
+EXAMPLE = CASES[0].call
+# What has both axes, and the longest pipeline.
+SLOPES = CASES[::2] if COUNT >= 4 else CASES
+PARTS = 4
+# Both numbers divide the rows, but their product doesn't; not so on one
+# device.
+ROWS = 9 * max(COUNT, PARTS) if COUNT > 1 else 9
+INDIVISIBLE = on(
+    f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
+).call
+ERROR = (
+    'no ValueError names the rows, the devices along "data" and count, '
+    "although the rows can't be divided among them"
+)
+OUTPUT = "this is not x after all layers"
+EVERY = same.Rival(
+    of_every_stage,
+    "the outputs of all stages are added up, but only the last stage has "
+    "the result",
+    read="The output of every stage",
+)
+WAITING = (
+    "a gradient is NaN: what a stage computes while it has no microbatch "
+    "must not reach the gradients"
+)
+WRONG = "a gradient of (y**2).sum() is wrong"
+LAYOUT = 'y is not sharded as P("data")'
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than its own layers, for one microbatch in "
+    "each of count + S - 1 ticks"
+)
+FEWER = (
+    "a device computes less than its own layers, for one microbatch in "
+    "each of count + S - 1 ticks: it doesn't make count microbatches of "
+    "its rows"
+)
+FORWARD_OVER_DATA = (
+    'over "data", the forward pass sends bytes, but it needs none, because '
+    "a device has all of its rows"
+)
+FORWARD = (
+    "in the forward pass, devices exchange more than a microbatch in each "
+    "of count + S - 1 ticks and one sum of the result"
+)
+BACKWARD = (
+    'over "model", devices exchange more for the gradients than twice what '
+    "the forward pass may send: perhaps each tick adds up the gradient of "
+    "x or of the output, or the gradient of the output, which each device "
+    "has, is added up again"
+)
+PERMUTES = (
+    'over "model", devices exchange more for the gradients than twice what '
+    "the forward pass may send, because they pass on more than a "
+    "microbatch in each tick of both passes"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than the gradients of stacked once'
+)
+SUMS = "A sum of the gradients in each tick"
+ROLLED = "Stages under `vmap`"
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, OUTPUT, rivals=[EVERY]),
+    same.refusal(INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"),
+    same.values(
+        SLOPES, of_slopes(finite), WAITING, read="Zeros in the bubble"
+    ),
+    same.values(
+        SLOPES,
+        of_slopes(lambda made: made.gradients),
+        WRONG,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES,
+        measures.flops,
+        MORE,
+        agree=AtMost(1.02, FLOPS),
+    ),
+    same.placement(
+        CASES,
+        measures.flops,
+        FEWER,
+        agree=AtLeast(0.98, FLOPS),
+    ),
+    same.communication(
+        CASES[0], of_made(forward, forward_over_data), FORWARD_OVER_DATA
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        agree=AtMost(1, SENT, more=SCALARS),
+    ),
+    same.communication(
+        SLOPES,
+        of_slopes(sent_over_data),
+        OVER_DATA,
+        read=SUMS,
+    ),
+    same.communication(SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED),
+    same.communication(
+        SLOPES, of_slopes(sent_over_model), BACKWARD, read=SUMS
+    ),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        SLOPES,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("ManualSubgroup", "The API"),
+    ("IndexError", "Problem"),
+    ("varying|replicat|vma|carry", "The API"),
+    ("divi(sible|de)|multiple of|reshape", "Problem"),
+    ("dot_general|contract|broadcast|shape", "The API"),
+)

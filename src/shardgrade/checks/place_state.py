@@ -1,0 +1,82 @@
+"""What a right ``place_state`` must show."""
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.cases import Case, on_meshes
+
+
+def cases(arguments: str) -> list[Case]:
+    """Give a call for each mesh: the last has one device on "data"."""
+    return on_meshes(f"place_state({arguments})")
+
+
+# All but keys and counts, which have no dimensions, is sharded somewhere.
+NORM = "[('norm.*', P('model')), *RULES]"
+CASES = cases(f"committed(vision(16, 8)), {{mesh}}, {NORM}")
+EXAMPLE = CASES[0].call
+ORDER = cases("mlp(8, 16, 8), {mesh}, OVERLAPPING")
+VISION, SMALL = "vision(16, 8), {mesh}", "mlp(8, 8, 8), {mesh}"
+KEY, COUNT = "dropout.rngs.key", "dropout.rngs.count"
+KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
+# What must be refused, paths that the message must have, and paths that it
+# must not have.
+REFUSED = (
+    (f"{VISION}, RULES[:-1]", f"norm.var {KEY}", "conv.kernel"),
+    (
+        f"{VISION}, [('dropout.*', P(None)), *RULES]",
+        f"{KEY} {COUNT}",
+        "norm",
+    ),
+    ("mlp(8, 15, 8), {mesh}, RULES", f"{KERNELS} up.bias", "down.bias"),
+    (f"{SMALL}, [('.*', P(None, 'data'))]", BIASES, KERNELS),
+    (f"{SMALL}, [('.*', P(('data', 'data')))]", "up.bias", ""),
+    (f"{SMALL}, [('.*', P('modle'))]", "up.bias down.kernel", ""),
+    (f"{SMALL}, [('.*', P('data', 'data'))]", f"{KERNELS} {BIASES}", ""),
+    (f"{SMALL}, [('.*', P('data', None))]", BIASES, KERNELS),
+    # A later rule would fit, but the first counts.
+    (f"{SMALL}, [('.*', P(None, 'data')), ('.*', P())]", BIASES, KERNELS),
+    # Some arrays have no rule, and to the others theirs does not fit.
+    (f"{SMALL}, [('.*kernel', P('modle'))]", f"{KERNELS} {BIASES}", ""),
+)
+CHECKS = (
+    same.types(CASES),
+    same.values(
+        CASES, measures.result, "the values of an array have changed"
+    ),
+    same.structure(
+        cases("twice(mlp(8, 16, 8)), {mesh}, RULES"),
+        measures.paths,
+        "a layer that occurs twice in the model became two layers: map "
+        "over the state, not over the Module",
+    ),
+    same.placement(
+        CASES,
+        measures.argument_layouts,
+        "the model that was passed in has changed; note that its state "
+        "shares its Variables",
+    ),
+    same.placement(
+        CASES + ORDER,
+        measures.layouts,
+        "an array is not sharded by the first rule that matches its whole "
+        "path",
+        read="The API",
+    ),
+    same.placement(
+        cases("mlp(8, 16, 8), backwards({mesh}), RULES"),
+        measures.layouts,
+        "place the arrays on the mesh that is passed in, whose devices are "
+        "in reverse order",
+    ),
+    *(
+        same.refusal(
+            cases(arguments)[-1],
+            "a ValueError must name each array that can't be placed, and "
+            "no other",
+            names=paths,
+            never=others,
+        )
+        for arguments, paths, others in REFUSED
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (("rank|divi(sible|de)", "Problem"), ("State|Key", "The API"))

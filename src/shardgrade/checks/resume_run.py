@@ -1,0 +1,373 @@
+"""What a right ``resume_run`` must show."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any
+
+import jax
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import Case, Seen, observe
+from shardgrade.grading.measures.placement import shards_by_path
+from shardgrade.grading.measures.programs import is_spread
+from shardgrade.grading.measures.results import types_by_path
+
+COUNT = jax.device_count()
+FIRST, WIDE, HALF = (
+    f"mesh_of{sizes}"
+    for sizes in ((COUNT // 2, 2), (1, COUNT), (COUNT // 2, 1))
+)
+
+YES = "True"
+
+
+def runs(*meshes: str, stops: str, **more: str) -> str:
+    """Start a run on these meshes, one after the other."""
+    options = "".join(f", {name}={value}" for name, value in more.items())
+    return f"runs_of(resume_run, [{', '.join(meshes)}], [{stops}]{options})"
+
+
+GIVEN = {
+    # The newest checkpoints are of the steps 5 and 10.
+    runs(
+        FIRST, FIRST, HALF, stops="3, 12, 12", every="5", killed_at="11"
+    ): ("where the second run is killed between two saves"),
+    # The last run has nothing to train.
+    runs(
+        *(FIRST, FIRST, WIDE),
+        stops="7, 7, 7",
+        every="2",
+        killed_at="5",
+        removing=YES,
+    ): "where the first run is killed as it removes a checkpoint",
+    # The unfinished checkpoint is of a step that is not saved again.
+    runs(
+        FIRST, WIDE, stops="10, 10", every="[3, 4]", killed_at="9", slow=YES
+    ): "where the first run is killed just after a save, on a slow disk",
+    runs(
+        FIRST,
+        WIDE,
+        stops="2, 2",
+        every="[1, 2]",
+        killed_at="1",
+        writing=YES,
+        slow=YES,
+    ): "where the first run is killed as it begins its first checkpoint",
+}
+CASES = [Case(call, given) for call, given in GIVEN.items()]
+TOLD, RETURNED, SAVING, EARLY = CASES
+EXAMPLE = TOLD.call
+OTHERS = [
+    runs(FIRST, HALF, stops="1, 2", biases=names, refused=YES)
+    for names in ("''", "'c'", "'bc'")
+]
+# Programs of the second run alone are on several devices.
+ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")
+
+
+def types(seen: Seen) -> list[str]:
+    """Write paths, dtypes and shapes of each state that was returned."""
+    return [types_by_path(each["state"]) for each in seen.result]
+
+
+def ended(seen: Seen) -> str:
+    """Name the runs that came to their end."""
+    numbers = ", ".join(str(each["run"]) for each in seen.result)
+    return f"runs that were not killed: {numbers}"
+
+
+def of_runs(seen: Seen, words: Callable[[Any], str]) -> dict[str, str]:
+    """Say something of each run that was not killed."""
+    return {f"run {each['run']}:": words(each) for each in seen.result}
+
+
+def named(kind: str) -> Callable[[Seen], dict[str, str]]:
+    """Name what each run has of a kind in its folder as it returns."""
+
+    def words(each: Any) -> str:
+        return f"{kind}: {', '.join(each[kind]) or 'nothing'}"
+
+    return lambda seen: of_runs(seen, words)
+
+
+def makes(seen: Seen) -> dict[str, str]:
+    """Say how often each run made a state."""
+    return of_runs(seen, lambda each: f"make: {each['make']} calls")
+
+
+def unused(seen: Seen) -> dict[str, str]:
+    """Count the batches that each run asked for beyond its steps."""
+
+    def words(each: Any) -> str:
+        return f"{len(each['batches']) - each['steps']} batches untrained"
+
+    return of_runs(seen, words)
+
+
+def batches(seen: Seen) -> list[list[int]]:
+    """Give the batches that each run asked for."""
+    return [each["batches"] for each in seen.result]
+
+
+def begins(seen: Seen) -> str:
+    """Say whether the run after the killed one begins where that began."""
+    runs = enumerate(seen.result)
+    killed = next((i for i, each in runs if each["run"] != i + 1), 0)
+    start = sum(len(each["batches"]) for each in seen.result[:killed])
+    again = seen.result[killed]["batches"][:1] == [start]
+    where = "where the killed one began" if again else "later"
+    return f"the next run begins {where}"
+
+
+def length(seen: Seen) -> list[int]:
+    """Give how many steps each state has seen, as Adam counts them."""
+    return [int(each["state"]["opt"][0].count) for each in seen.result]
+
+
+def not_by_one(found: list[int], wanted: list[int]) -> bool:
+    """Tell whether no run is off by one for each run before it."""
+    pairs = zip(found, wanted, strict=True)
+    return all(abs(mine - other) not in (1, 2) for mine, other in pairs)
+
+
+def ends(mine: list[int], other: list[int]) -> bool:
+    """Tell whether the batches of a run are the last of another."""
+    return mine == other[-len(mine) :] if mine else not other
+
+
+def no_more(found: Any, wanted: Any) -> bool:
+    """Tell whether each run has the same batches, or the last of them.
+
+    There may be more checkpoints than the solution's.
+    """
+    return all(map(ends, found, wanted))
+
+
+def overlap(found: Any, wanted: Any) -> bool:
+    """Tell whether runs end with the same batches, wherever they begin.
+
+    Which checkpoint is complete when a run is killed while it saves is up
+    to when it saves, and a run that waits for each has the next one.
+    """
+    pairs = zip(found, wanted, strict=True)
+    return all(ends(*pair) or ends(*pair[::-1]) for pair in pairs)
+
+
+def states(seen: Seen) -> list[Any]:
+    """Give each state that was returned."""
+    return [each["state"] for each in seen.result]
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe the shards that the last run begins and ends with.
+
+    A run that trains nothing returns what it has restored.
+    """
+    last = seen.result[-1]
+    begun = last["first"] or last["state"]
+    return shards_by_path({"restored": begun, "returned": last["state"]})
+
+
+def complete(run: Any) -> list[str]:
+    """Give the checkpoints that a run has left, by their names."""
+    return [n for n in run["folders"] if re.match(r"(?!.*tmp).*\d", n)]
+
+
+def kept(seen: Seen) -> dict[str, str]:
+    """Count the checkpoints that each run has left."""
+
+    def words(each: Any) -> str:
+        count = len(complete(each))
+        return f"{'1 or 2' if count in (1, 2) else count} complete"
+
+    return of_runs(seen, words)
+
+
+def outdated(seen: Seen) -> str:
+    """Name what the last run of SAVING has left in place of newer ones.
+
+    A name may have any number: those of steps or of last batches count.
+    """
+    names = complete(seen.result[-1])
+    found = {int(re.findall(r"\d+", name)[-1]): name for name in names}
+    off = 10 - max(found, default=0)
+    older = [found[n] for n in found if off in (0, 1) and n + off < 8]
+    return f"older than the two newest: {', '.join(older) or 'none'}"
+
+
+def refused(seen: Seen) -> str:
+    """Say whether an error was raised."""
+    return "an error" if "error" in seen.result[-1] else "no error"
+
+
+def lost(seen: Seen) -> str:
+    """Name the checkpoints that are gone after the error."""
+    first, last = map(complete, seen.result)
+    gone = sorted({*first} - {*last})
+    return f"gone: {', '.join(gone) or 'nothing'}"
+
+
+@contextmanager
+def movements() -> Iterator[Any]:
+    """Note copies between devices, and the programs that are run."""
+    with (
+        measures.runs_noted() as ran,
+        measures.guarded_copies() as copied,
+    ):
+        yield copied, ran
+
+
+def moves(seen: Seen) -> str:
+    """Tell whether what was restored has moved before the first step."""
+    copied, ran = seen.noted
+    if copied:
+        return "a copy from one device to another"
+    before = takewhile(
+        lambda each: not each.text.startswith("HloModule jit_step"),
+        filter(is_spread, ran),
+    )
+    leaves = jax.tree.leaves(seen.result[-1]["state"])
+    size = sum(a.addressable_shards[0].data.nbytes for a in leaves)
+    if any(p.sent() or p.memory.arguments > size for p in before):
+        return "a program that lays out arrays anew, before the first step"
+    return "no copy"
+
+
+def repeated(seen: Seen) -> str:
+    """Say whether the checkpoint was complete that was being saved."""
+    (last,) = seen.result
+    waits = last["batches"][:1] == [9]
+    return "the run waits" if waits else "the run goes on"
+
+
+def quantities(attempt: Attempt) -> dict[str, str]:
+    """Give what the verdict on a right attempt compares."""
+    names = {
+        "steps repeated after a kill between saves": (TOLD, 11),
+        "steps repeated after a kill just after a save": (SAVING, 9),
+    }
+    return {
+        name: str(at - batches(observe(attempt, case))[-1][0])
+        for name, (case, at) in names.items()
+    }
+
+
+NO_STATE = "a run does not return the state"
+NOT_ASKED = (
+    "a run does not train exactly its steps, each with its own batch: the "
+    "grader could not kill the run that it meant to"
+)
+COPIED = (
+    "arrays are restored into other shardings, and laid out anew: restore "
+    "each straight into its sharding in abstract"
+)
+MADE = (
+    "a run that finds a complete checkpoint takes all of its state from "
+    "there, and never calls make; one that finds none calls it once"
+)
+NONE = (
+    "the run after a killed one does not go on from a complete checkpoint "
+    "of it: there must be one after each `every` steps"
+)
+LOST = (
+    "after a kill, the next run does not go on from a complete checkpoint: "
+    "keep the older ones until the new one is complete, and pass over what "
+    "is unfinished"
+)
+SHIFTED = (
+    "a state has seen a step too many or too few: the number of a "
+    "checkpoint, or the end of the loop, is off by one"
+)
+UNUSED = (
+    "a run must call batch once for each step that it trains, and for "
+    "no other"
+)
+ASKED = (
+    "a run must ask for exactly the batches that its newest checkpoint "
+    "has not seen, up to step `stop`; there must be a checkpoint after "
+    "each `every` steps"
+)
+ENDED = (
+    "with nothing left to train, a run must train nothing: the one before "
+    "leaves a checkpoint of its last step"
+)
+ANEW = (
+    "a complete checkpoint must stay until a newer one is complete: with "
+    "nothing left to train, a run must save nothing anew"
+)
+UNFINISHED = (
+    "after a kill while saving, the next run does not go on from the "
+    "newest complete checkpoint, or from step 0 if there is none"
+)
+STATE = (
+    "the state is not that of a run that was never killed: check what is "
+    "saved and restored, and which batch comes next"
+)
+RESTORED = "the state is not restored into the shardings of abstract"
+FOLDER = (
+    "as a run returns, the newest checkpoint must be directly in the "
+    "folder, with a number in its name, and at most the two newest there"
+)
+WAITED = "as a run returns, its last checkpoint must be complete"
+CLEANED = "a run must remove what an earlier run has left unfinished"
+CHANGED = "a checkpoint of another model must raise an error"
+AGAIN = f"{CHANGED}, not begin the run again"
+GONE = f"{CHANGED}, and stay in the folder"
+HELD_UP = (
+    "the checkpoint was complete just after its save: if training waits "
+    "for that, let CheckpointManager save in the background"
+)
+BATCH = "A number that is off by one"
+CHECKS = (
+    same.contract(EARLY, ended, NOT_ASKED),
+    same.contract(EARLY, types, NO_STATE),
+    # First: unless a run waits for its files, the next gets in their way.
+    same.contract(
+        EARLY, named("unfinished"), WAITED, read="A run that does not wait"
+    ),
+    same.contract(TOLD, ended, NOT_ASKED),
+    same.contract(TOLD, types, NO_STATE),
+    same.contract(TOLD, begins, NONE),
+    same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),
+    same.contract(TOLD, unused, UNUSED),
+    same.contract(TOLD, batches, ASKED, agree=no_more),
+    # After what is cheap: the slow disk of SAVING takes seconds.
+    same.contract([RETURNED, SAVING], ended, NOT_ASKED),
+    same.contract([RETURNED, SAVING], types, NO_STATE),
+    same.contract([RETURNED, SAVING], begins, LOST),
+    same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
+    same.contract(TOLD, makes, MADE, read="A part of the state"),
+    same.contract([SAVING, EARLY], named("left over"), CLEANED),
+    same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
+    same.contract(RETURNED, makes, MADE),
+    same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
+    same.contract(SAVING, outdated, FOLDER, read="The API"),
+    same.contract(RETURNED, named("written anew"), ANEW),
+    same.values(CASES, states, STATE, read="A part of the state"),
+    same.placement(CASES, layouts, RESTORED, read="The API"),
+    same.placement(
+        ONTO_MESH,
+        moves,
+        COPIED,
+        read="A target without this run's shardings",
+        under=movements,
+    ),
+    same.contract(OTHERS, makes, AGAIN, read="An error that is caught"),
+    same.contract(OTHERS, refused, CHANGED),
+    same.contract(OTHERS, lost, GONE),
+    same.remark(SAVING, repeated, HELD_UP, read="The API"),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("orbax-checkpoint-tmp|invalid literal|Composite", "The API"),
+    (
+        "has no attribute|Topology|incompatible devices",
+        "A target without this run's shardings",
+    ),
+    ("No such file|not found|does not exist|No steps found", "The API"),
+    ("StepAlreadyExistsError", "Problem"),
+    ("deleted|donated", "Problem"),
+)

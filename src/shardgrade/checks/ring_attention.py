@@ -1,0 +1,357 @@
+"""What a right ``ring_attention`` must show."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import FLOPS, HELD, SENT, Limited, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    compiled,
+    given,
+    of_made,
+    once,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+from shardscope.programs.program import program
+from shardscope.programs.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(q, k, v) is called, "
+    "and loss is (y**2).sum()"
+)
+# Bytes that a device may send beside blocks, as for the sum of a loss.
+SCALARS = 64
+
+
+@once
+def step(attempt: Attempt, case: Case) -> tuple[Any, Program]:
+    """Compile what gives output and gradients."""
+    q, k, v, mesh = given(attempt, case)
+    attempt.name_call(case.call, GIVEN)
+    function: Any = attempt.function
+
+    def loss(*three: Any) -> Any:
+        y = function(*three, mesh)
+        return (y**2).sum(), y
+
+    def both(*three: Any) -> Any:
+        found, y = jax.grad(loss, argnums=(0, 1, 2), has_aux=True)(*three)
+        return dict(zip("qkvy", (*found, y), strict=True))
+
+    with attempt.running():
+        run = jax.jit(both).lower(q, k, v).compile()
+    return run, program(run)
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> dict[str, Any]:
+    """Give output and gradients for some arguments, of one program."""
+    q, k, v, _ = given(attempt, case)
+    first = np.arange(q.shape[1])[:, None, None] < 40
+    run, _ = step(attempt, case)
+    attempt.name_call(case.call, GIVEN)
+    with attempt.running():
+        found = {
+            "given": run(q, k, v),
+            # Scores of 1,000 and more: exp(89) is infinite in float32.
+            "large": run(16 * q, 16 * k, v),
+            # Near -6000, and 5000 for later tokens: where none is above
+            # -104, exp gives 0, and a mask of -1000 is above all; one
+            # that adds -10,000 leaves the later tokens above the first.
+            "apart": run(q + 38, k + np.where(first, -56, 46), v),
+        }
+        jax.block_until_ready(found)
+    return found
+
+
+def found_of(name: str) -> Callable[[Seen], Any]:
+    """Give the function that gives output and gradients by name."""
+    return of_made(slopes, lambda made: made[name])
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe which device holds which slice of the gradients."""
+    return shards_by_path(found_of("given")(seen))
+
+
+def nans(seen: Seen) -> str:
+    """Tell whether an array has NaN."""
+    return "NaN" if np.isnan(seen.result).any() else "no NaN"
+
+
+def sizes(attempt: Attempt, case: Case) -> tuple[int, int, int]:
+    """Give the bytes of a block and of its scores, and the devices."""
+    q, *_, mesh = given(attempt, case)
+    n = mesh.shape["model"]
+    numbers = q.size // mesh.size
+    scores = numbers // q.shape[-1] * q.shape[1] // n
+    return 4 * numbers, 4 * scores, n
+
+
+def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
+    """Count the bytes of hops around the ring, and all others."""
+    found = [each for p in programs for each in p.communication]
+    hops = [each for each in found if each.kind == "collective-permute"]
+    of_hops, of_all = (
+        sum(each.sent * each.times for each in those)
+        for those in (hops, found)
+    )
+    return of_hops, of_all - of_hops
+
+
+def sent(seen: Seen) -> Limited:
+    """Count what is sent for the output."""
+    block, _, n = sizes(seen.attempt, seen.case)
+    count = sum(sent_by(compiled(seen.attempt, seen.case)))
+    return Limited(count, 2 * (n - 1) * block + SCALARS, SENT)
+
+
+def hops(seen: Seen) -> Limited:
+    """Count the hops of a loop, where too much is sent in all."""
+    _, _, n = sizes(seen.attempt, seen.case)
+    turns = [
+        each.times
+        for p in compiled(seen.attempt, seen.case)
+        for each in p.communication
+        if each.kind == "collective-permute" and sent(seen).exceeded
+    ]
+    return Limited(max(turns, default=0), n - 1, "hops")
+
+
+def gathered(seen: Seen) -> Limited:
+    """Count what is sent beside hops, where too much is sent in all."""
+    _, others = sent_by(compiled(seen.attempt, seen.case))
+    others *= sent(seen).exceeded
+    return Limited(others, SCALARS, f"{SENT} beside hops")
+
+
+def held(where: Callable[[Program], bool], seen: Seen) -> Limited:
+    """Count the intermediates of the output in programs of a kind."""
+    block, scores, _ = sizes(seen.attempt, seen.case)
+    programs = compiled(seen.attempt, seen.case)
+    held = [p.memory.temporaries for p in programs if where(p)]
+    return Limited(max(held, default=0), 8 * block + 4 * scores, HELD)
+
+
+def without_loop(report: Program) -> bool:
+    """Tell whether a program has several hops, but none in a loop."""
+    return report.collectives.get("collective-permute", 0) > 2 and all(
+        each.times == 1 for each in report.communication
+    )
+
+
+def products(seen: Seen) -> Limited:
+    """Count the FLOPs of the output, unless a branch may be skipped."""
+    q, *_, mesh = given(seen.attempt, seen.case)
+    programs = compiled(seen.attempt, seen.case)
+    count = sum(p.flops.total for p in programs if p.flops.counted)
+    return Limited(count, 5 * q.size * q.shape[1] // mesh.size, FLOPS)
+
+
+def hops_in_all(seen: Seen) -> Limited:
+    """Count what hops send for the output and its gradients."""
+    block, _, n = sizes(seen.attempt, seen.case)
+    _, report = step(seen.attempt, seen.case)
+    of_hops, _ = sent_by([report])
+    limit = 4 * (n - 1) * block + SCALARS
+    # All of it twice, and the gradients of keys and values come home.
+    if limit < of_hops <= 6 * n * block + SCALARS:
+        block, scores, _ = sizes(seen.attempt, RING)
+        _, report = step(seen.attempt, RING)
+        if report.memory.temporaries <= 8 * block + 6 * scores:
+            of_hops = limit
+        seen.attempt.name_call(seen.case.call, GIVEN)
+    return Limited(of_hops, limit, SENT)
+
+
+def sent_in_all(seen: Seen) -> Limited:
+    """Count what is sent, or only hops where they send almost all."""
+    block, _, n = sizes(seen.attempt, seen.case)
+    _, report = step(seen.attempt, seen.case)
+    of_hops, others = sent_by([report])
+    limit = 4 * (n - 1) * block + SCALARS
+    return Limited(of_hops + others if others > SCALARS else 0, limit, SENT)
+
+
+def held_in_all(seen: Seen) -> Limited:
+    """Count the intermediates of the output and its gradients."""
+    block, scores, n = sizes(seen.attempt, seen.case)
+    _, report = step(seen.attempt, seen.case)
+    limit = (3 * n + 8) * block + 8 * scores
+    return Limited(report.memory.temporaries, limit, HELD)
+
+
+def quantities(attempt: Attempt) -> dict[str, str]:
+    """Give what a right verdict compares: the time of a call is no use."""
+    programs = compiled(attempt, CASES[0])
+    most = max(each.memory.total for each in programs)
+    return {
+        "collectives": measures.counted(programs),
+        HELD: f"{most:,}",
+    }
+
+
+def masked_by(
+    sees: Callable[[Any, Any, int, int], Any],
+) -> Callable[[Any, Any, Any, Mesh], Any]:
+    """Give attention with another mask, of positions and block sizes."""
+
+    def answer(q: Any, k: Any, v: Any, mesh: Mesh) -> Any:
+        n = mesh.shape["model"]
+        column = jnp.arange(q.shape[1])
+        size = q.shape[1] // n
+        mask = sees(column[:, None], column, size, n)[None, None]
+        return jax.nn.dot_product_attention(q, k, v, mask=mask)
+
+    return answer
+
+
+def turned(row: Any, column: Any, size: int, n: int) -> Any:
+    """Take a block for that of the device on the other side."""
+    taken = (2 * (row // size) - column // size) % n
+    return taken * size + column % size <= row
+
+
+COUNT = jax.device_count()
+
+
+def on(data: int, model: int, made: str, *rest: int) -> Case:
+    """Call it inside jit, on a mesh."""
+    mesh = f"mesh_of({data}, {model})"
+    shape = ", ".join(map(str, (max(2, data), *rest)))
+    three = ", ".join(
+        f"laid_out({made}({shape}, seed={seed}), "
+        f"P('data', 'model'), {mesh})"
+        for seed in range(3)
+    )
+    return Case(f"in_jit(ring_attention)({three}, {mesh})", programs=True)
+
+
+RING = on(1, COUNT, "normal", 256, 2, 8)
+GRID = on(2, COUNT // 2, "normal", 256, 2, 8) if COUNT >= 4 else RING
+# A block of keys takes as much as one of scores, so a gather shows.
+SHORT = on(1, COUNT, "normal", 16 * COUNT, 3, 16)
+# With fewer tokens, blocks of scores that are kept take little.
+LONG = on(1, COUNT, "normal", 128 * COUNT, 2, 8)
+CASES = [
+    *([GRID] if COUNT >= 4 else []),
+    # Longer than what bfloat16 counts to, as the next one.
+    on(COUNT, 1, "normal", 384, 2, 8),
+    SHORT,
+]
+NARROW = [on(1, COUNT, "hard_to_add", 512, 2, 16)]
+EXAMPLE = CASES[0].call
+EIGHT, LOCAL = "On eight devices", "Positions within a block"
+RIVALS = [
+    same.Rival(masked_by(sees), why, read=read)
+    for sees, why, read in (
+        (
+            lambda row, column, size, n: column % size <= row % size,
+            "the mask compares positions within blocks, not in the "
+            "sequence",
+            LOCAL,
+        ),
+        (
+            turned,
+            "the mask takes blocks for those of devices on the other side "
+            "of the ring",
+            LOCAL,
+        ),
+        (
+            lambda row, column, size, n: row + column >= 0,
+            "tokens attend to later tokens",
+            "Problem",
+        ),
+        (
+            lambda row, column, *_: (
+                column.astype("bfloat16") <= row.astype("bfloat16")
+            ),
+            "from token 257 on, tokens attend to later tokens, because "
+            "positions are bfloat16, which counts to 256",
+            LOCAL,
+        ),
+    )
+]
+WRONG = "this is not causal attention"
+SLOPES = "y or a gradient of (y**2).sum() is wrong"
+LARGE = f"with 16 times q and k, for scores of thousands, {SLOPES}"
+APART = (
+    "with q + 38, and k - 56 for 40 tokens and k + 46 for later ones, for "
+    f"scores near -6000 and 5000, {SLOPES}: perhaps the maximum begins too "
+    "high, or masked scores aren't low enough"
+)
+BFLOAT16 = "for bfloat16 arrays, scores and sums must be float32"
+NAN = "the result has NaN where a block has no token to attend to"
+LAYOUT = 'y is not sharded as P("data", "model")'
+LAYOUTS = "a gradient is not sharded like its array"
+HOPS = (
+    "something makes more than model - 1 hops: perhaps the last block is "
+    "sent on, or queries travel, whose sums have to come home"
+)
+GATHERED = "the program also gathers arrays"
+MORE = "for y, devices send more than 2 (model - 1) A bytes"
+TWICE = "the products of y are more than those of attention without a mask"
+BACKWARD = (
+    "for y and its gradients, devices send more than 4 * (model - 1) "
+    "blocks, and keep too much for 6 * model blocks"
+)
+ROWS = "the intermediates of y take more than 8 A + 4 S bytes"
+KEPT = (
+    "the intermediates of y and its gradients take more than "
+    "(3 model + 8) A + 8 S bytes"
+)
+LOOP = "A loop in Python"
+MAXIMUM = "A sum without its maximum"
+CLOSE, ROUGH = Near([1e-3]), Near([0.02])
+# float32 rounds -6000 by up to 0.0002, and the logarithm of a sum too.
+ROUGHER = Near([0.05])
+# What needs no gradient first.
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, nans, NAN, read=MAXIMUM),
+    same.values(CASES, measures.result, WRONG, rivals=RIVALS),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.communication(CASES, hops, HOPS, read="One hop too many"),
+    same.communication(CASES, gathered, GATHERED),
+    same.communication(CASES, sent, MORE),
+    same.placement(
+        CASES,
+        partial(held, lambda report: "all-gather" in report.collectives),
+        ROWS,
+        read=EIGHT,
+    ),
+    same.placement(CASES, partial(held, without_loop), ROWS, read=LOOP),
+    same.placement(CASES, partial(held, lambda report: True), ROWS),
+    same.placement(CASES, products, TWICE),
+    same.types(NARROW),
+    *(
+        same.values([GRID], found_of(name), why, read=read, agree=agree)
+        for name, why, read, agree in (
+            ("given", SLOPES, "Problem", CLOSE),
+            ("large", LARGE, MAXIMUM, CLOSE),
+            ("apart", APART, MAXIMUM, ROUGHER),
+        )
+    ),
+    same.values(
+        NARROW, measures.result, BFLOAT16, rivals=RIVALS, agree=ROUGH
+    ),
+    same.placement([GRID], layouts, LAYOUTS),
+    same.placement([LONG], held_in_all, KEPT, read="Scores that are kept"),
+    same.communication([GRID], hops_in_all, BACKWARD),
+    same.communication([GRID], sent_in_all, GATHERED),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("bfloat16", "Problem"),
+    ("divi(sible|de)|multiple of", "Problem"),
+    ("dot_general|einsum|contract|broadcast|shape", "The API"),
+)

@@ -1,0 +1,340 @@
+"""What a right ``route_to_experts`` must show."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import FLOPS, SENT, AtMost, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    compile_and_run,
+    given,
+    of_made,
+    once,
+)
+from shardgrade.grading.measures.gradients import (
+    Slopes,
+    sent_over_data,
+    sent_over_model,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+
+GIVEN = (
+    "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
+    "loss is (y**2).sum(), and the router's columns 0 and 1 are equal"
+)
+# Bytes that a device may send beside what the page counts, and how many
+# times that.
+SCALARS, ROOM = 64, 1.05
+
+
+@once
+def slopes(attempt: Attempt, case: Case) -> Slopes:
+    """Take the gradients of a loss under jit, with two equal experts."""
+    params, x, mesh, capacity = given(attempt, case)
+    attempt.name_call(case.call, GIVEN)
+    router = np.array(params["router"])
+    router[:, 1] = router[:, 0]
+    placed = jax.device_put(router, params["router"].sharding)
+    params = {**params, "router": placed}
+    function: Any = attempt.function
+
+    def loss(params: Any, x: jax.Array) -> Any:
+        return (function(params, x, mesh, capacity)[0] ** 2).sum()
+
+    gradient = jax.grad(loss, argnums=(0, 1))
+    (of_params, of_x), report = compile_and_run(
+        attempt, gradient, params, x
+    )
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    slots = router.shape[1] * capacity * x.shape[1] * x.dtype.itemsize
+    kernels = (params["up"].nbytes + params["down"].nbytes) // model
+    small = 2 * router.nbytes + SCALARS
+    return Slopes(
+        {"params": of_params, "x": of_x},
+        report,
+        # The router's gradient may be added up along one axis at a time.
+        int(ROOM * 4 * slots * (model - 1) / model) + small,
+        2 * kernels * (data - 1) // data + small,
+    )
+
+
+of_slopes = partial(of_made, slopes)
+
+
+def learns(made: Slopes) -> str:
+    """Tell whether the router has a gradient."""
+    some = np.any(made.gradients["params"]["router"])
+    return f"the gradient of the router: {'numbers' if some else 'zeros'}"
+
+
+def of_equals(made: Slopes) -> str:
+    """Tell whether two equal experts get the same gradient."""
+    first, second = np.asarray(made.gradients["params"]["router"]).T[:2]
+    words = "equal" if np.allclose(first, second) else "different"
+    return f"their columns of the gradient: {words}"
+
+
+def result(
+    number: int, measure: Callable[[Any], Any] = lambda array: array
+) -> Callable[[Seen], Any]:
+    """Give the function that measures y or dropped."""
+    return lambda seen: measure(seen.result[number])
+
+
+def without_numbers(y: jax.Array) -> str:
+    """Count the tokens whose output has NaN."""
+    return f"NaN in {np.isnan(y).any(1).sum()} tokens"
+
+
+def passed_on(seen: Seen) -> str:
+    """Count the tokens that come back as they were, but padding."""
+    x = np.asarray(given(seen.attempt, seen.case)[1])
+    count = (x.any(1) & (x == np.asarray(seen.result[0])).all(1)).sum()
+    return f"{count} tokens come back as they were"
+
+
+class SameKept:
+    """Let the same tokens have an output that isn't zeros."""
+
+    def __call__(self, found: Any, wanted: Any) -> bool:
+        """Tell whether they do, or most outputs are wrong anyway."""
+        kept, due = self.kept(found), self.kept(wanted)
+        off = np.abs(np.subtract(found, wanted)).max(1) > 2e-4
+        both = kept & due
+        return np.array_equal(kept, due) or off[both].sum() > both.sum() / 2
+
+    def words(self, found: Any, wanted: Any) -> tuple[str, str]:
+        """Write what the first token has for which it differs."""
+        kept, due = self.kept(found), self.kept(wanted)
+        token = (kept != due).argmax()
+        got, expected = (
+            f"token {token}: {'an output' if each[token] else 'zeros'}"
+            for each in (kept, due)
+        )
+        count = f"{(kept != due).sum()} of {len(due)} tokens differ"
+        return f"{got} ({count})", expected
+
+    def kept(self, y: Any) -> Any:
+        """Tell which tokens have an output that isn't zeros."""
+        return (np.abs(y) > 1e-4).any(1)
+
+
+def on(
+    mesh: str, experts: int, x: str, capacity: int, scale: str = ""
+) -> Case:
+    """Call it inside jit, for tokens of which some are padding."""
+    params = f"expert_params(32, {experts}, 16, {mesh}{scale})"
+    call = f"{params}, padded_tokens({x}, {mesh}), {mesh}, {capacity}"
+    return Case(f"in_jit(route_to_experts)({call})", programs=True)
+
+
+def mistaken(
+    mistake: str, params: Any, x: jax.Array, mesh: Mesh, capacity: int
+) -> tuple[jax.Array, jax.Array]:
+    """Give y and dropped as a known mistake makes them."""
+    experts, tokens = params["router"].shape[1], jnp.arange(len(x))
+    blocks = {"row": mesh.shape["data"], "all": 1}.get(mistake, mesh.size)
+    weights = jax.nn.softmax(x @ params["router"])
+    choice = weights.argmax(1)
+    if mistake == "last of equals":
+        choice = experts - 1 - weights[:, ::-1].argmax(1)
+    chosen = jax.nn.one_hot(choice, experts, dtype=jnp.int32)
+    if mistake == "skipped padding":
+        chosen *= x.any(1, keepdims=True)
+    queues = chosen.reshape(blocks, -1, experts)
+    slot = (queues.cumsum(1) * queues).sum(2).ravel() - 1
+    block, source, worker = tokens * blocks // len(x), tokens, choice
+    if mistake == "overwritten":
+        newest = (queues * tokens.reshape(blocks, -1, 1)).max(1)
+        full = slot == capacity - 1
+        source = jnp.where(full, newest[block, choice], tokens)
+    if mistake == "senders first":
+        model = mesh.shape["model"]
+        sender, own = block % model, experts // model
+        worker = choice // own * own
+        worker += (sender * own + choice % own) // model
+    hidden = jnp.einsum("td,tdh->th", x[source], params["up"][worker])
+    hidden = jax.nn.gelu(hidden, approximate=mistake != "exact")
+    y = jnp.einsum("th,thd->td", hidden, params["down"][worker])
+    if mistake != "no weight":
+        y *= weights.max(1, keepdims=True)
+    kept = slot < capacity
+    return y * kept[:, None], jnp.sum(~kept, dtype=jnp.int32)
+
+
+def rival(
+    mistake: str, why: str, read: str = "Problem", of: int = 0
+) -> same.Rival:
+    """Give y or dropped with a known mistake, and its sentence."""
+    return same.Rival(
+        lambda *given: mistaken(mistake, *given)[of], why, read=read
+    )
+
+
+COUNT = jax.device_count()
+# Four and three experts a device, and both of them on each. In the second,
+# a device has more slots than tokens, and scores are too large for exp; in
+# the last, it keeps more tokens of an expert than bfloat16 can count, and
+# drops more than a byte can.
+CASES = [
+    on(f"mesh_of(2, {COUNT // 2})", 16, "512, 32, 20", 6),
+    on(f"mesh_of(1, {COUNT})", 3 * COUNT, f"{5 * COUNT}, 32, 7", 9, ", 40"),
+    on(f"mesh_of({COUNT}, 1)", 2, f"{600 * COUNT}, 32, 550", 270),
+][COUNT < 4 :]
+# One mesh with both axes, where there are enough devices.
+SLOPED = CASES[:1] if COUNT >= 4 else CASES
+EXAMPLE = CASES[0].call
+STILL = "A router without a gradient"
+CLIPPED = (
+    "a slot beyond the capacity is clipped, or -1, which is the last slot, "
+    "so that a token gets the output of another one"
+)
+BEYOND = "A slot beyond the capacity that is clipped"
+NO_NUMBERS = (
+    "y has NaN. In float32, exp of a score above 88 is infinite, so the "
+    "largest score is subtracted first, as in jax.nn.softmax"
+)
+PASSED_ON = (
+    "a dropped token is passed on, but its y must be zeros: the caller "
+    "adds y to x"
+)
+OTHERS = (
+    "y is zeros for other tokens than those to drop: perhaps a device "
+    "doesn't keep its first `capacity` tokens for an expert, a token has "
+    "another expert, or two tokens have the same slot"
+)
+UNCOUNTED = (
+    "y is zeros for other tokens than those to drop, where an expert gets "
+    "more than 256 tokens of a device: int32 can count them, int8 or "
+    "bfloat16 can't"
+)
+TOGETHER = (
+    "the capacity counts for {} together, but each device counts its own "
+    "tokens"
+)
+KEPT = [
+    rival("row", TOGETHER.format("several devices")),
+    rival("all", TOGETHER.format("all tokens")),
+    same.Rival(
+        lambda params, x, mesh, _: mistaken("", params, x, mesh, len(x))[0],
+        "no token is dropped. Beyond the capacity, y must be zeros, not "
+        "what a slot has that is clipped",
+        read=BEYOND,
+    ),
+]
+WRONG = "y is not the output of each token's expert, times its probability"
+ERRED = [
+    rival(
+        "no weight",
+        "y is not multiplied by the probability of its expert, so the "
+        "router has no gradient",
+        STILL,
+    ),
+    rival("overwritten", CLIPPED, BEYOND),
+    rival(
+        "senders first",
+        "tokens are sent to other experts than they have chosen: the slots "
+        "that arrive are ordered by senders first",
+        "Senders mixed up with experts",
+    ),
+]
+NEARLY = "y is nearly right: a step is less precise than float32"
+EXACT = rival("exact", "gelu is exact, in place of its tanh approximation")
+DROPPED = "dropped is not the number of tokens that all devices dropped"
+COUNTED = [
+    rival(
+        "last of equals",
+        "of several experts that are equal, a token goes to the last, not "
+        "to the first",
+        of=1,
+    ),
+    rival(
+        "skipped padding",
+        "padding takes no slots, but here it does, like any other token",
+        "Padding that takes slots",
+        of=1,
+    ),
+]
+NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
+SHARED = (
+    "with a router whose columns 0 and 1 are equal, both get the same "
+    "gradient, as from max. Only expert 0 is chosen, so take its "
+    "probability, with jnp.take_along_axis"
+)
+SLOPES = (
+    "a gradient of (y**2).sum() is wrong, for a router whose columns 0 and "
+    "1 are equal"
+)
+LAYOUT = 'y is not sharded as P(("data", "model")), like x'
+SCALAR = "dropped is not replicated"
+LAYOUTS = "a gradient is not sharded like its array"
+MORE = (
+    "a device computes more than the scores of its tokens, and the slots "
+    "of its experts"
+)
+FORWARD = "devices exchange more than two all-to-alls of slots and a scalar"
+BACKWARD = (
+    'over "model", the gradients exchange more than four all-to-alls of '
+    "the slots and the gradient of the router"
+)
+OVER_DATA = 'over "data", devices exchange more than gradients of params'
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, result(0, without_numbers), NO_NUMBERS),
+    same.values(CASES, passed_on, PASSED_ON),
+    # What isn't right where fewer tokens are counted fails before.
+    same.values(
+        CASES[:2], result(0), OTHERS, rivals=KEPT, agree=SameKept()
+    ),
+    same.values(CASES[2:], result(0), UNCOUNTED, agree=SameKept()),
+    same.values(CASES, result(0), WRONG, rivals=ERRED, agree=Near([0.02])),
+    same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
+    same.values(CASES, result(1), DROPPED, rivals=COUNTED),
+    same.values(SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL),
+    same.values(SLOPED, of_slopes(of_equals), SHARED, read=STILL),
+    same.values(
+        SLOPED,
+        of_slopes(lambda made: made.gradients),
+        SLOPES,
+        agree=Near([1e-3]),
+    ),
+    same.placement(CASES, result(0, measures.describe_shards), LAYOUT),
+    same.placement(CASES, result(1, measures.describe_shards), SCALAR),
+    same.placement(
+        CASES,
+        measures.flops,
+        MORE,
+        read="Matrix products that waste FLOPs",
+        agree=AtMost(ROOM, FLOPS),
+    ),
+    same.communication(
+        CASES,
+        measures.bytes_sent,
+        FORWARD,
+        read="On eight devices",
+        agree=AtMost(ROOM, SENT, more=SCALARS),
+    ),
+    same.communication(SLOPED, of_slopes(sent_over_model), BACKWARD),
+    same.communication(SLOPED, of_slopes(sent_over_data), OVER_DATA),
+    # Last: what is communicated too much tells more of the cause.
+    same.placement(
+        SLOPED,
+        of_slopes(lambda made: shards_by_path(made.gradients)),
+        LAYOUTS,
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("[Tt]racer|[Cc]oncret|divi(sible|de)|multiple of", "Problem"),
+    ("[Ss]ize of label|reshape|top_k", "Problem"),
+    ("all_to_all|dot_general|einsum|contract|broadcast|shape", "The API"),
+)

@@ -1,0 +1,220 @@
+"""What a right ``scan_layers`` must show."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import Limited
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    compile_and_run,
+    given,
+    of_made,
+    on_meshes,
+    once,
+)
+from shardgrade.grading.measures.placement import shards_by_path
+from shardscope.programs.collective import Collective
+from shardscope.programs.report import Program
+
+GIVEN = (
+    "where jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(stacked, x) "
+    "is called, and loss is (y**2).sum(axis=1).mean()"
+)
+# How much longer the text of a program with twice the layers may be.
+GROWTH = 1.1
+# Layers that may be whole in a device's temporaries at once.
+WHOLE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A gradient step, and what came of it.
+
+    Attributes:
+        layers: How many layers there are.
+        layer: Bytes of the parameters of a layer.
+        sharded: Bytes of those of them that are sharded.
+        shards: Bytes of a device's shards of all layers.
+        loss: The mean over the rows of the sum of their squares.
+        gradients: Its gradients, of the stacked parameters and of x.
+        program: What was compiled.
+    """
+
+    layers: int
+    layer: int
+    sharded: int
+    shards: int
+    loss: Any
+    gradients: tuple[Any, Any]
+    program: Program
+
+    @property
+    def gathers(self) -> list[Collective]:
+        """The all-gathers of the program."""
+        kind = "all-gather"
+        return [c for c in self.program.communication if c.kind == kind]
+
+
+@once
+def trained(attempt: Attempt, case: Case) -> Trained:
+    """Take the gradients of a loss under jit."""
+    block, stacked, x, specs, mesh = given(attempt, case)
+    attempt.name_call(case.code, case.given)
+    scan = attempt.function
+    assert scan
+
+    def loss(stacked: Any, x: jax.Array) -> Any:
+        y = scan(block, stacked, x, specs, mesh)
+        return (y**2).sum(axis=1).mean()
+
+    step = jax.value_and_grad(loss, argnums=(0, 1))
+    (value, gradients), report = compile_and_run(attempt, step, stacked, x)
+    leaves = jax.tree.leaves(stacked)
+    layers, parts = len(leaves[0]), mesh.shape["data"]
+    sharded = sum(
+        leaf.nbytes
+        for leaf, spec in zip(leaves, jax.tree.leaves(specs), strict=True)
+        if "data" in spec and parts > 1
+    )
+    total = sum(leaf.nbytes for leaf in leaves)
+    return Trained(
+        layers=layers,
+        layer=total // layers,
+        sharded=sharded // layers,
+        shards=total - sharded + sharded // parts,
+        loss=value,
+        gradients=gradients,
+        program=report,
+    )
+
+
+of_steps = partial(of_made, trained)
+
+
+def largest(made: Trained) -> str:
+    """Say how much the largest all-gather makes, if it is too much."""
+    size = max((c.bytes * c.group for c in made.gathers), default=0)
+    if size <= made.layer:
+        return "an all-gather makes at most one layer"
+    return f"an all-gather makes {size / made.layer:.1f} layers"
+
+
+def gathered(made: Trained) -> str:
+    """Say what the turns gather, if it is not what they need."""
+    for each in made.gathers:
+        if each.times != made.layers:
+            return f"an all-gather that runs {each.times} times"
+    size = sum(c.bytes * c.group for c in made.gathers)
+    if size < made.sharded:
+        return f"a turn gathers {size:,} of {made.sharded:,} bytes"
+    return f"{made.layers} turns that gather all sharded parameters"
+
+
+def growth(made: Trained, shallow: Trained) -> str:
+    """Compare the text of a program with that of half as many layers."""
+    ratio = len(made.program.text) / len(shallow.program.text)
+    if ratio <= GROWTH:
+        return f"at most {GROWTH} times the text for twice the layers"
+    return f"{ratio:.2f} times the text for twice the layers"
+
+
+def held(made: Trained) -> Limited:
+    """Count the bytes of temporaries."""
+    size = made.program.memory.temporaries
+    limit = WHOLE * made.layer + made.shards
+    return Limited(size, limit, "bytes of temporaries on a device")
+
+
+def scan(
+    layers: int, dim: int, hidden: int, rows: int, given: str = ""
+) -> list[Case]:
+    """Scan over the layers of a model, on each mesh."""
+    return on_meshes(
+        "in_jit(scan_layers)("
+        f"residual_block, laid_out(stacked_params({layers}, "
+        f"{dim}, {hidden}), STACKED_SPECS, {{mesh}}), laid_out(normal("
+        f"{rows}, {dim}), P('data'), {{mesh}}), STACKED_SPECS, {{mesh}})",
+        given=given,
+    )
+
+
+def other(given: str = "", sign: str = "-") -> list[Case]:
+    """Scan over other layers: a list of a matrix and a number each."""
+    specs = "[P(None, 'data'), P(None)]"
+    return on_meshes(
+        "in_jit(scan_layers)("
+        f"lambda p, x: x {sign} p[1] * (x @ p[0]), "
+        f"laid_out([normal(5, 8, 8), normal(5) / 4], {specs}, {{mesh}}), "
+        f"laid_out(normal(16, 8), P('data'), {{mesh}}), {specs}, {{mesh}})",
+        given=given,
+    )[-2:-1]
+
+
+# An x that is larger than a layer: to gather the layer is cheaper.
+CASES = scan(12, 16, 64, 512)
+EXAMPLE = CASES[0].call
+CASES += other()
+PLUS = other(sign="+")
+STEPS = scan(12, 16, 64, 512, GIVEN)
+ALL = STEPS + other(GIVEN)
+# With a row on each device, there is little but parameters to keep.
+ROWS = jax.device_count()
+(SHALLOW,) = scan(12, 64, 256, ROWS, GIVEN)[-2:-1]
+DEEP = scan(24, 64, 256, ROWS, GIVEN)[-2:-1]
+OUTPUT = "this is not x after all layers"
+STALE = "a later call with another block does not return what block gives"
+LOSS = "in a gradient step, this is not x after all layers"
+SLOPES = "a gradient of stacked or of x is wrong"
+LAYOUT = 'y is not sharded as P("data")'
+SPREAD = "a gradient of stacked is not sharded by specs"
+GROWS = "the program grows with the number of layers: use jax.lax.scan"
+LARGE = "more than one layer is gathered at once"
+TURN = (
+    "each layer's parameters must be gathered in its own turn of the loop: "
+    "gather nothing before the loop, and do not unroll it"
+)
+HELD = (
+    "too much is kept for the backward pass: free the gathered parameters "
+    "of a layer after its turn, and gather them again"
+)
+FIRST = "Parameters gathered before the scan"
+JIT = "The same under `jit`"
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, OUTPUT),
+    same.values(PLUS, measures.result, STALE),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.values(ALL, of_steps(lambda made: made.loss), LOSS),
+    same.values(ALL, of_steps(lambda made: made.gradients), SLOPES),
+    same.structure(
+        DEEP,
+        lambda seen: growth(
+            *(trained(seen.attempt, each) for each in (*DEEP, SHALLOW))
+        ),
+        GROWS,
+        read="A Python loop over the layers",
+    ),
+    same.communication(ALL, of_steps(largest), LARGE, read=FIRST),
+    same.communication(ALL, of_steps(gathered), TURN),
+    same.placement(
+        ALL,
+        of_steps(lambda made: shards_by_path(made.gradients[0])),
+        SPREAD,
+        read=JIT,
+    ),
+    same.placement(
+        DEEP, of_steps(held), HELD, read="What is kept and what is not"
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("carry|scan body|out of bounds", "The API"),
+    ("varying|replicat|vma", "The API"),
+    ("dot_general|contract|broadcast|shape", "The API"),
+)

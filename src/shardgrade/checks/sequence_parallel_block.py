@@ -1,0 +1,282 @@
+"""What a right ``sequence_parallel_block`` must show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardbook.problems.sequence_parallel_block import rms_norm
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import HELD, SENT, Limited, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import (
+    Case,
+    Seen,
+    given,
+    on_meshes,
+    once,
+)
+from shardscope.programs.program import program
+from shardscope.programs.report import Program
+
+# Bytes that a device may send for each feature of scale: its gradient in
+# float32 is added up over both axes, which in a ring sends twice as much.
+A_FEATURE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Bytes of a call on one device.
+
+    Attributes:
+        data: Devices along ``"data"``.
+        model: Devices along ``"model"``.
+        whole: Bytes of all tokens of the device's rows.
+        hidden: Bytes of its hidden units of these tokens.
+        kernels: Bytes of its shards of the two kernels.
+        features: How many features a token has.
+    """
+
+    data: int
+    model: int
+    whole: int
+    hidden: int
+    kernels: int
+    features: int
+
+    @property
+    def gather(self) -> int:
+        """Bytes that a device sends to gather the tokens of its rows."""
+        return self.whole * (self.model - 1) // self.model
+
+
+@once
+def sizes(attempt: Attempt, case: Case) -> Sizes:
+    """Count what a call needs on a device."""
+    params, x, mesh = given(attempt, case)
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    features, units = params["up"].shape
+    whole = x.nbytes // data
+    return Sizes(
+        data,
+        model,
+        whole,
+        hidden=whole // features * units // model,
+        kernels=2 * params["up"].nbytes // model,
+        features=features,
+    )
+
+
+@once
+def compiled_step(attempt: Attempt, case: Case) -> Any:
+    """Compile the gradients of the sum of squares of y."""
+    params, x, mesh = given(attempt, case)
+    attempt.name_call(case.call, case.given)
+    block: Any = attempt.function
+
+    def loss(params: Any, x: Any) -> Any:
+        y = block(params, x, mesh)
+        return (y**2).sum(), y
+
+    step = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))
+    with attempt.running():
+        return step.lower(params, x).compile()
+
+
+@once
+def report(attempt: Attempt, case: Case) -> Program:
+    """Read the program of the gradients."""
+    return program(compiled_step(attempt, case))
+
+
+@once
+def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
+    """Give y and the gradients, of the tokens and with some as padding."""
+    params, x, _ = given(attempt, case)
+    # In NumPy: jax would compile each edit.
+    tokens = np.array(x)
+    tokens[:, -1], tokens[:, -2] = 0, tokens[:, -2] / 1000
+    found = {}
+    for name, some in (
+        ("given", x),
+        ("padded", jax.device_put(tokens, x.sharding)),
+    ):
+        run = compiled_step(attempt, case)
+        with attempt.running():
+            (slopes, of_x), y = jax.block_until_ready(run(params, some))
+        found[name] = {
+            **{f"gradient of {key}": slopes[key] for key in sorted(slopes)},
+            "gradient of x": of_x,
+            "y": y,
+        }
+    return found
+
+
+def step_of(name: str, *arrays: str) -> Callable[[Seen], Any]:
+    """Give the function that gives these of a step's arrays, or all."""
+
+    def of(seen: Seen) -> dict[str, Any]:
+        found = varied(seen.attempt, seen.case)[name]
+        return {each: found[each] for each in arrays or found}
+
+    return of
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe which device holds which slice of the gradients."""
+    found = step_of("given")(seen).items()
+    return {name: measures.describe_shards(each) for name, each in found}
+
+
+def sent_forward(seen: Seen) -> Limited:
+    """Count what a call sends."""
+    limit = 2 * sizes(seen.attempt, seen.case).gather
+    return Limited(measures.bytes_sent(seen), limit, SENT)
+
+
+def sent_over_model(seen: Seen) -> Limited:
+    """Count what a gradient sends, but over "data" alone."""
+    size = sizes(seen.attempt, seen.case)
+    step = report(seen.attempt, seen.case)
+    limit = 5 * size.gather + A_FEATURE * size.features
+    return Limited(
+        step.sent() - step.sent("data"),
+        limit,
+        f'{SENT} over "model", or over all devices',
+    )
+
+
+def sent_over_data(seen: Seen) -> Limited:
+    """Count what a gradient sends over "data"."""
+    size = sizes(seen.attempt, seen.case)
+    step = report(seen.attempt, seen.case)
+    # In a ring, an all-reduce sends so many times its bytes.
+    kernels = 2 * size.kernels * (size.data - 1) // size.data
+    limit = kernels + A_FEATURE * size.features
+    return Limited(step.sent("data"), limit, f'{SENT} over "data"')
+
+
+def temporaries(seen: Seen) -> Limited:
+    """Count the bytes of the intermediates of a gradient."""
+    size = sizes(seen.attempt, seen.case)
+    step = report(seen.attempt, seen.case)
+    own = size.whole // size.model
+    limit = 4 * size.whole + 5 * own + 4 * size.hidden
+    return Limited(step.memory.temporaries, limit, HELD)
+
+
+def plain(params: Any, x: Any) -> Any:
+    """Compute the block without naming a mesh."""
+    normed = rms_norm(x, params["scale"])
+    return x + jax.nn.gelu(normed @ params["up"]) @ params["down"]
+
+
+def added_by_each(params: Any, x: Any, mesh: Mesh) -> Any:
+    """Add x once for each device along "model"."""
+    return plain(params, x) + (mesh.shape["model"] - 1) * x
+
+
+def of_own_tokens(params: Any, x: Any, mesh: Mesh) -> Any:
+    """Give the gradient of scale from the tokens of the first device."""
+
+    def loss(scales: Any) -> Any:
+        return (plain(params | {"scale": scales}, x) ** 2).sum()
+
+    # A scale for each token, whose gradients are that token's terms.
+    scales = jnp.broadcast_to(params["scale"], x.shape)
+    own = jax.grad(loss)(scales)[:, : x.shape[1] // mesh.shape["model"]]
+    return {"gradient of scale": own.sum(axis=(0, 1))}
+
+
+def block_of(
+    batch: int, length: int, dim: int, hidden: int, *, programs: bool = True
+) -> list[Case]:
+    """Call it on each mesh, with arrays of these sizes."""
+    return on_meshes(
+        "in_jit(sequence_parallel_block)("
+        f"laid_out(block_params({dim}, {hidden}), BLOCK_SPECS, {{mesh}}), "
+        f"laid_out(normal({batch}, {length}, {dim}), P('data', 'model'), "
+        "{mesh}), {mesh})",
+        programs=programs,
+    )
+
+
+# Few tokens and many hidden units: to gather kernels would be dearer.
+CASES = block_of(8, 16, 32, 256)
+# Many tokens and few hidden units, with all devices along "model".
+LONG = block_of(4, 64, 32, 16, programs=False)[-1:]
+EXAMPLE = CASES[0].call
+ADDED = same.Rival(
+    added_by_each,
+    'x is added once for each device along "model": add it after the sum',
+    read="A residual inside the sum",
+)
+OWN = same.Rival(
+    of_own_tokens,
+    "the gradient of scale lacks the tokens of the other devices along "
+    '"model"',
+    read="A scale whose gradient is not summed",
+)
+WRONG = "this is not x + gelu(rms_norm(x, scale) @ up) @ down"
+SCALE = "for the loss (y**2).sum(), the gradient of scale is wrong"
+SLOPES = "for the loss (y**2).sum(), y or a gradient is wrong"
+ZEROS = (
+    "where the last token of each row is zeros, and the one before is "
+    "divided by 1,000, y or a gradient is wrong. The 1e-6 in the norm "
+    "matters there, and where it is added"
+)
+LAYOUT = 'the result is not sharded as P("data", "model")'
+LAYOUTS = "a gradient is not sharded like its array"
+FORWARD = (
+    'the devices send more than one all-gather over "model" and one '
+    "reduce-scatter of the tokens. Write both in jax.shard_map, over both "
+    "mesh axes, so that each device keeps its rows of the batch and its "
+    "parts of the kernels"
+)
+BACKWARD = "the gradient sends more than the page allows"
+OVER_DATA = (
+    f"{BACKWARD}. Perhaps shard_map adds up the gradient of a kernel for "
+    "each use: mark kernels once, before all uses, with "
+    'jax.lax.pcast(kernel, "data", to="varying")'
+)
+MEMORY = (
+    "the intermediates of the gradient take too much memory: a device "
+    "should keep only what the matmuls need of others' tokens"
+)
+OTHERS = [f"gradient of {name}" for name in ("up", "down", "x")]
+NEAR = Near([1e-3])
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    same.values(
+        CASES,
+        step_of("given", "gradient of scale"),
+        SCALE,
+        read="A scale whose gradient is not summed",
+        agree=NEAR,
+        rivals=[OWN],
+    ),
+    same.values(CASES, step_of("given", *OTHERS, "y"), SLOPES, agree=NEAR),
+    same.values(CASES, step_of("padded"), ZEROS, agree=NEAR),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.communication(
+        CASES, sent_forward, FORWARD, read="An all-reduce, then a slice"
+    ),
+    same.placement(CASES, layouts, LAYOUTS),
+    same.communication(CASES, sent_over_model, BACKWARD),
+    same.communication(CASES, sent_over_data, OVER_DATA),
+    same.placement(
+        LONG, temporaries, MEMORY, read="A norm after the gather"
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("divi(sible|de)", "Problem"),
+    ("varying|replicat|vma", "The API"),
+    ("[Tt]racer|[Cc]oncret|ppermute", "Problem"),
+    ("scatter|dot_general|contract|broadcast|shape", "The API"),
+)

@@ -1,0 +1,57 @@
+"""What a right ``shard_shape`` must show."""
+
+from functools import partial
+
+import jax
+from jax.sharding import Sharding
+
+from shardgrade.grading import measures, same, spies
+from shardgrade.grading.cases import on_meshes
+
+ASKS = "the call asks a sharding: compute the shape yourself"
+CASES = on_meshes(
+    'shard_shape((16, 24), P("data", "model"), {mesh})',
+    'shard_shape((4, 16, 5), P(None, "data"), {mesh})',
+    'shard_shape((0, 16), P("data", "model"), {mesh})',
+    # No device could hold an array of this size.
+    'shard_shape((2**60, 5), P(("model", "data")), {mesh})',
+    under=partial(spies.forbidden, Sharding, "shard_shape", ASKS),
+)
+EXAMPLE = CASES[0].call
+N = jax.device_count()
+WIDE = 3 * N // 2
+# What must be refused, and what the message must name.
+MISTAKES = (
+    ('(16, 16), P("data", None, None)', "3 2"),
+    ('(16, 16), P("modle")', "modle data model"),
+    ('(16, 16), P(("data", "modle"))', "modle data model"),
+    ('(16, 16), P("data", "data")', "data"),
+    ('(16, 16), P("model", ("data", "model"))', "model"),
+    ('(16, 16), P(("data", "data"))', "data"),
+    ('(16, 35), P(None, "data")', "35 2 data"),
+    ('(35, 7), P("data")', "35 2 data"),
+    (f'({WIDE}, 7), P(("data", "model"))', f"{WIDE} {N} data model"),
+)
+CHECKS = (
+    same.values(
+        CASES,
+        measures.as_list,
+        "this is not the shape of a shard",
+        read="One axis, several or none",
+    ),
+    same.contract(CASES, measures.kind, "the result is not a tuple"),
+    *(
+        same.refusal(
+            f"shard_shape({each}, mesh_of(2, {N // 2}))",
+            "a ValueError must say what is wrong with the spec",
+            read="Four mistakes",
+            names=words,
+        )
+        for each, words in MISTAKES
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("not callable|[Mm]emory|[Oo]verflow", "Problem"),
+    ("", "One axis, several or none"),
+)

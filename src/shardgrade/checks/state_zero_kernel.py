@@ -1,0 +1,155 @@
+"""What a right ``state_zero_kernel`` must show.
+
+Any route counts that makes the kernel zeros by its name in the state. A
+write to ``model.kernel`` needs no state, and does not count. A rule may
+look for "kernel" anywhere in a path: that is remarked on, not refused.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from shardgrade.checks import _flax
+from shardgrade.grading import measures, same
+from shardgrade.grading.cases import Case, Seen
+
+EXAMPLE = "state_zero_kernel(0.0, normal(3, 4), 16.0)"
+
+
+def add_leaves(model: Any) -> None:
+    """Add leaves of the kernel's shape, and make the kernel infinite."""
+    model.initial = nnx.Param(model.kernel[...])
+    model.scale = nnx.Param(jnp.asarray(np.full((4, 16), 3.0)))
+    model.kernel.set_value(jnp.asarray(np.full((4, 16), np.inf)))
+
+
+# What was traced before is not traced again, and can't be watched: each of
+# these has a seed and a shape of x of its own.
+ALTERED = Case(
+    "state_zero_kernel(4e9, normal(5, 4), 16.0)",
+    "where Linear has an infinite kernel, more leaves and twice its output",
+    partial(_flax.watched, init=add_leaves, output=lambda _, y: 2 * y),
+)
+
+
+def shard(model: Any) -> None:
+    """Lay out the Linear, and add a leaf whose name ends in "kernel"."""
+    _flax.lay_out(model, dtype=jnp.bfloat16)
+    model.first_kernel = nnx.Param(model.kernel[...])
+
+
+SHARDED = Case(
+    "state_zero_kernel(3.0, normal(2, 4), 16.0)",
+    "where Linear is sharded over all devices, with a bfloat16 kernel",
+    partial(_flax.watched, init=shard),
+)
+
+
+def held(name: str, seen: Seen) -> Any:
+    """Give what a Param held in the call of the Linear that was zeroed."""
+    calls = _flax.visible_calls(_flax.visible(seen).noted)
+    call = ([c for c in calls if not np.any(c.held["kernel"])] or calls)[-1]
+    is_param = isinstance(getattr(call.module, name), nnx.Param)
+    return call.held[name] if is_param else "no Param"
+
+
+def route(seen: Seen) -> str:
+    """Tell whether a State was made, or a Module mapped as a tree."""
+    noted = _flax.visible(seen).noted
+    mapped = any(isinstance(tree, nnx.Module) for tree in noted.trees)
+    return "a state" if noted.states or mapped else "no state"
+
+
+def not_zeroed(seed: float, x: Any, features: float) -> Any:
+    """Give the result of a Linear with its kernel and a bias of ones."""
+    rngs = nnx.Rngs(int(seed))
+    model = nnx.Linear(x.shape[-1], int(features), rngs=rngs)
+    return x @ model.kernel[...] + 1
+
+
+PLAIN = (
+    "state_zero_kernel(0.0, normal(4), 16.0)",
+    "state_zero_kernel(7.0, normal(2, 1, 4), 1.0)",
+    "state_zero_kernel(2.0, (9 * normal(6, 4)).astype(int), 16.0)",
+)
+structure = partial(same.structure, ALTERED)
+placement = partial(same.placement, SHARDED)
+CALLED = "the Linear that was called"
+HELD = (
+    (
+        "kernel",
+        f"the kernel of {CALLED} is not a Param of zeros",
+        "Problem",
+    ),
+    ("bias", f"the bias of {CALLED} is not a Param of ones", "Problem"),
+    ("scale", "another leaf changed: select the kernel by name", "The API"),
+    ("initial", f"{CALLED} has another seed", "Problem"),
+)
+WRITES = "Replacing the value, or writing into it"
+CHECKS = (
+    same.types(PLAIN),
+    same.values(
+        "state_zero_kernel(11.0, 100 * normal(3, 4), 16.0)",
+        measures.result,
+        "the bias of ones is all that should be left",
+        read="The API",
+        rivals=[
+            same.Rival(
+                not_zeroed,
+                "the kernel of the model that you called is not zero: no "
+                "leaf was replaced, or it is not the model that you merged",
+                read="The API",
+            )
+        ],
+    ),
+    same.values(
+        "state_zero_kernel(1.0, with_nan(normal(3, 4)), 16.0)",
+        measures.result,
+        "a NaN of x is not in the output: a zeroed kernel still multiplies "
+        "x, and 0 * NaN is NaN",
+    ),
+    structure(
+        partial(held, "kernel"),
+        "zeros that are computed from an infinite kernel are NaN",
+        read="On eight devices",
+        agree=lambda found, _: "nan" not in str(found),
+    ),
+    *(
+        structure(partial(held, name), why, read=read)
+        for name, why, read in HELD
+    ),
+    structure(route, "split the model, and map its state by path"),
+    structure(
+        lambda seen: _flax.visible(seen).result,
+        f"the result is not what {CALLED} gave for x",
+    ),
+    placement(
+        lambda seen: measures.describe_shards(held("kernel", seen)),
+        "the kernel lost its layout or its dtype",
+        read="On eight devices",
+    ),
+    placement(
+        lambda seen: measures.describe_shards(held("bias", seen)),
+        "the bias lost its layout or its dtype",
+    ),
+    same.remark(
+        SHARDED,
+        partial(held, "first_kernel"),
+        "a leaf named first_kernel would become zeros too",
+        read="A substring for a name",
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("missing 1 required positional", "The API"),
+    ("'NoneType'", "The API"),
+    ("Key' object has no attribute|Key found", "The API"),
+    ("incompatible devices|broadcast", WRITES),
+    ("'Array(Impl)?' obj|tuple index", "Problem"),
+    ("rng value|Shapes must be 1D|as an integer", "Problem"),
+    ("State|tuple|no attribute|were given|exhaustive|types at", "The API"),
+)
+DEPRECATED = WRITES

@@ -1,0 +1,237 @@
+"""What a right ``vocab_parallel_loss`` must show."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
+from shardgrade.grading import measures, same
+from shardgrade.grading.agreement import SENT, Limited, Near
+from shardgrade.grading.attempt import Attempt
+from shardgrade.grading.cases import Case, Seen, given, on_meshes, once
+from shardscope.programs.program import program
+from shardscope.programs.report import Program
+
+# Bytes that a device may send: in the loss and in the backward pass, for
+# each of its tokens over "model", and for all of them over "data".
+A_TOKEN, SCALARS = 128, 64
+
+
+def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
+    """Give the loss and the gradients of 64 times the loss, under jit."""
+    function: Any = attempt.function
+
+    @jax.jit
+    def loss(hidden: Any, embedding: Any, labels: Any) -> Any:
+        return function(hidden, embedding, labels, mesh)
+
+    @jax.jit
+    def slopes(hidden: Any, embedding: Any, labels: Any) -> Any:
+        def scaled(*pair: Any) -> Any:
+            return 64 * function(*pair, labels, mesh)
+
+        pair = jax.grad(scaled, argnums=(0, 1))(hidden, embedding)
+        names = "gradient of hidden", "gradient of embedding"
+        return dict(zip(names, pair, strict=True))
+
+    # What has been compiled for a mesh is good for all cases on it.
+    kept: tuple[Any, Any] = attempt.seen.setdefault(mesh, (loss, slopes))
+    return kept
+
+
+@once
+def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
+    """Give loss and gradients for other arguments of the same shapes."""
+    hidden, embedding, labels, mesh = given(attempt, case)
+    attempt.name_call(case.call, case.given)
+    found = {}
+    for name, some, those in (
+        ("given", hidden, labels),
+        # Logits up to 2,000: exp(89) is too large for float32, and where
+        # all are below -104, all exponentials are 0.
+        ("large", 90 * hidden, labels),
+        ("none", hidden, 0 * labels - 1),
+    ):
+        loss, slopes = jitted(attempt, mesh)
+        with attempt.running():
+            value = {"loss": loss(some, embedding, those)}
+            found[name] = value | slopes(some, embedding, those)
+            jax.block_until_ready(found[name])
+    return found
+
+
+def under_jit(name: str) -> Callable[[Seen], Any]:
+    """Give the function that gives the loss and its gradients by name."""
+    return lambda seen: varied(seen.attempt, seen.case)[name]
+
+
+@once
+def compiled(attempt: Attempt, case: Case) -> list[Program]:
+    """Compile the loss of a case, and its gradients."""
+    *arrays, mesh = given(attempt, case)
+    attempt.name_call(case.call, case.given)
+    with attempt.running():
+        # What a call has compiled is not compiled again.
+        return [
+            program(each.lower(*arrays).compile())
+            for each in jitted(attempt, mesh)
+        ]
+
+
+def layouts(seen: Seen) -> dict[str, str]:
+    """Describe which device holds which slice of the gradients."""
+    found = under_jit("given")(seen).items()
+    return {name: measures.describe_shards(each) for name, each in found}
+
+
+def parts(seen: Seen) -> tuple[int, int, int]:
+    """Give a device's tokens, and its bytes of hidden and embedding."""
+    hidden, embedding, labels, mesh = given(seen.attempt, seen.case)
+    data, model = mesh.shape["data"], mesh.shape["model"]
+    return (
+        labels.size // data,
+        hidden.nbytes // data,
+        embedding.nbytes // model,
+    )
+
+
+PASSES = ("the loss", "the loss and its gradients")
+
+
+def sent_over_model(seen: Seen, *, number: int) -> Limited:
+    """Count what a pass sends, but over "data" alone."""
+    tokens, hidden, _ = parts(seen)
+    *_, mesh = given(seen.attempt, seen.case)
+    few, n = A_TOKEN * tokens, mesh.shape["model"]
+    # In a ring, an all-reduce sends so many times its bytes.
+    limits = few, 2 * few + 2 * hidden * (n - 1) // n
+    step = compiled(seen.attempt, seen.case)[number]
+    return sent(step.sent() - step.sent("data"), limits[number], number)
+
+
+def sent_over_data(seen: Seen, *, number: int) -> Limited:
+    """Count what a pass sends over "data"."""
+    _, _, embedding = parts(seen)
+    *_, mesh = given(seen.attempt, seen.case)
+    n = mesh.shape["data"]
+    limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
+    step = compiled(seen.attempt, seen.case)[number]
+    return sent(step.sent("data"), limits[number], number)
+
+
+def sent(count: int, limit: int, number: int) -> Limited:
+    """Compare what a pass sends with its limit."""
+    unit = f"{SENT} for {PASSES[number]}"
+    return Limited(count, limit, unit)
+
+
+def temporaries(seen: Seen, *, number: int) -> Limited:
+    """Count the intermediates: four blocks of logits and the shards."""
+    tokens, hidden, embedding = parts(seen)
+    features = given(seen.attempt, seen.case)[1].shape[1]
+    block = tokens * embedding // features
+    return Limited(
+        compiled(seen.attempt, seen.case)[number].memory.temporaries,
+        4 * block + 2 * (hidden + embedding),
+        f"bytes of temporaries on a device for {PASSES[number]}",
+    )
+
+
+def mean_of_means(
+    hidden: Any, embedding: Any, labels: Any, mesh: Mesh
+) -> Any:
+    """Average the means of the data shards."""
+    count = mesh.shape["data"]
+    shards = zip(
+        jnp.split(hidden, count), jnp.split(labels, count), strict=True
+    )
+    return (
+        sum(
+            vocab_parallel_loss(tokens, embedding, those, mesh)
+            for tokens, those in shards
+        )
+        / count
+    )
+
+
+def loss_of(dtype: str) -> list[Case]:
+    """Call it on each mesh, with hidden and embedding of this dtype."""
+    as_dtype = f".astype('{dtype}')"
+    return on_meshes(
+        "in_jit(vocab_parallel_loss)("
+        f"laid_out(normal(256, 64){as_dtype}, P('data'), {{mesh}}), "
+        f"laid_out((normal(2048, 64, seed=1) / 4 + 0.5){as_dtype}, "
+        "P('model'), {mesh}), laid_out(labels(256, 2048, left_out=40), "
+        "P('data'), {mesh}), {mesh})"
+    )
+
+
+CASES = loss_of("float32")
+BFLOAT16 = loss_of("bfloat16")[:1]
+EXAMPLE = CASES[0].call
+MEANS = same.Rival(
+    mean_of_means,
+    'the devices along "data" average their means, although some have '
+    "more labels than others",
+    read="The mean of the means",
+)
+WRONG = "this is not the mean cross entropy of the tokens with a label"
+SLOPES = "the loss, or a gradient of 64 times the loss, is not right"
+LARGE = f"with 90 times hidden, for logits up to 2,000, {SLOPES}"
+NONE = f"with labels of -1 alone, {SLOPES}: all three are 0"
+NARROW = "of bfloat16 arrays, the logits and the loss must be float32"
+LAYOUT = "the loss is not replicated over the mesh"
+LAYOUTS = (
+    "the loss is not replicated, or the gradients are not sharded like "
+    "hidden and embedding"
+)
+OVER_MODEL = (
+    'over "model", devices exchange more than a few numbers for a token '
+    "and the gradient of hidden"
+)
+OVER_DATA = (
+    'over "data", devices exchange more than a few scalars and the '
+    "gradient of embedding"
+)
+ROWS = "the intermediates take more than four blocks of logits"
+EIGHT = "On eight devices"
+CHUNKS = "Chunks that each add up a gradient"
+# The gradients, which come first by name, and the loss.
+CLOSE = Near([1e-3, 1e-3, 1e-4])
+CHECKS = (
+    same.types(CASES),
+    same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
+    same.types(BFLOAT16),
+    same.values(
+        BFLOAT16, measures.result, NARROW, read="A loss in bfloat16"
+    ),
+    same.values(CASES, under_jit("given"), SLOPES, agree=CLOSE),
+    same.values(
+        CASES, under_jit("large"), LARGE, agree=CLOSE, read="The API"
+    ),
+    same.values(CASES, under_jit("none"), NONE, agree=CLOSE),
+    same.placement(CASES, measures.shards, LAYOUT),
+    same.placement(
+        CASES, layouts, LAYOUTS, read="A spec without the words"
+    ),
+    *(
+        part(CASES, partial(of, number=number), why, read=read)
+        for part, of, why, read in (
+            (same.communication, sent_over_model, OVER_MODEL, EIGHT),
+            (same.communication, sent_over_data, OVER_DATA, CHUNKS),
+            (same.placement, temporaries, ROWS, EIGHT),
+        )
+        for number in range(len(PASSES))
+    ),
+)
+# What to read when an attempt raises: words of the error, a section.
+ERRORS = (
+    ("pmax", "The API"),
+    ("replicat|vma|varying", "The API"),
+    ("[Tt]racer|[Cc]oncret|divi(sible|de)", "Problem"),
+    ("dot_general|contract|broadcast|shape", "On eight devices"),
+)

@@ -1,0 +1,1 @@
+"""What checks are made of: calls, what is seen in them, the verdict."""

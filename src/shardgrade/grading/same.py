@@ -1,0 +1,178 @@
+"""Declare what must be the same for an attempt and for the solution.
+
+A check names the calls to make and what must agree. The solution is the
+oracle: what is altered around a call is altered for it too, so that no
+check computes by hand what is expected.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import Any
+
+from shardgrade.grading import measures
+from shardgrade.grading.agreement import Limited
+from shardgrade.grading.attempt import Attempt, Wrong, begin, solution
+from shardgrade.grading.cases import Case, Seen, observe
+from shardgrade.grading.differences import (
+    copies_apart,
+    difference,
+    is_close,
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A part of what a right answer must show.
+
+    Attributes:
+        name: ``"contract"``, ``"values"``, ``"structure"``,
+            ``"placement"`` or ``"communication"``; or ``"remark"``, which
+            refuses nothing, but is said of an attempt that is right.
+        cases: The calls that must show it.
+        run: Raises Wrong for an attempt that does not show it in a case.
+        sections: The headings that a verdict of this part may name.
+    """
+
+    name: str
+    cases: Sequence[Case]
+    run: Callable[[Attempt, Case], None]
+    sections: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A known wrong answer, with a sentence of its own.
+
+    Attributes:
+        answer: Takes the arguments of the attempt; for a problem that
+            returns a step, it returns another.
+        why: What is wrong with it.
+        read: The section of the page to read.
+    """
+
+    answer: Callable[..., Any]
+    why: str
+    _: KW_ONLY
+    read: str
+
+
+def declare(
+    check: str,
+    cases: Case | str | Iterable[Case | str],
+    of: Callable[[Seen], Any],
+    why: str,
+    *,
+    read: str = "Problem",
+    rivals: Iterable[Rival] = (),
+    agree: Callable[[Any, Any], bool] | None = None,
+    under: Callable[[], AbstractContextManager[Any]] | None = None,
+) -> Check:
+    """Declare that something must be the same as for the solution.
+
+    Args:
+        check: The name of the check that this is a part of.
+        cases: The calls to make; code alone is a case that alters nothing.
+        of: What must agree, of what came of a call: an array, a tree or a
+            text; or a :class:`~shardgrade.grading.agreement.Limited`, for
+            which the solution isn't called.
+        why: What it means if it does not.
+        read: The section of the page to read then.
+        rivals: Wrong answers that are known.
+        agree: Tells whether the attempt's and the solution's agree, such
+            as an :class:`~shardgrade.grading.agreement.AtMost`. Without it,
+            numbers do if they are nearly the same, and all else if it is
+            equal.
+        under: Makes the context of the calls, in the place of their own.
+
+    Returns:
+        The check.
+    """
+    agree = agree or is_close
+    known = tuple(rivals)
+    if isinstance(cases, Case | str):
+        cases = [cases]
+    calls = [
+        each if isinstance(each, Case) else Case(each) for each in cases
+    ]
+    if under:
+        calls = [replace(each, under=under) for each in calls]
+
+    def run(attempt: Attempt, case: Case) -> None:
+        found = of(observe(attempt, case))
+        if isinstance(found, Limited):
+            if found.exceeded:
+                attempt.name_call(case.code, case.given)
+                got, expected = found.words()
+                raise Wrong(why, got=got, expected=expected, read=read)
+            return
+        wanted = of(observe(solution(attempt.problem), case))
+        if agree(found, wanted):
+            where = copies_apart(found) if check == "values" else ""
+            if not where:
+                return
+            attempt.name_call(case.code, case.given)
+            raise Wrong(
+                "the numbers are right on one device, but other devices "
+                "have other numbers where they should have a copy. JAX "
+                "doesn't compare copies, and NumPy reads only one",
+                got=f"another copy: {where}",
+                expected="the same copy on each device",
+                read=read,
+            )
+        reason, section = why, read
+        for rival in known:
+            answer, parts = begin(case.call, attempt.problem, rival.answer)
+            for positional, named in parts:
+                answer = answer(*positional, **named)
+            if agree(found, answer):
+                reason, section = rival.why, rival.read
+                break
+        attempt.name_call(case.code, case.given)
+        words = getattr(agree, "words", difference)
+        got, expected = words(found, wanted)
+        raise Wrong(reason, got=got, expected=expected, read=section)
+
+    return Check(check, calls, run, (read, *(each.read for each in known)))
+
+
+# A part of each of these checks.
+contract = partial(declare, "contract")
+values = partial(declare, "values")
+structure = partial(declare, "structure")
+placement = partial(declare, "placement")
+communication = partial(declare, "communication")
+remark = partial(declare, "remark")
+
+
+def types(cases: Case | str | Iterable[Case | str]) -> Check:
+    """Declare that trees, dtypes and shapes of results must agree."""
+    why = "the result has another type, dtype or shape"
+    return contract(cases, measures.types, why)
+
+
+def refusal(
+    calls: Case | str | Iterable[Case | str],
+    why: str,
+    *,
+    read: str = "Problem",
+    names: str = "",
+    never: str = "",
+    kind: type[Exception] = ValueError,
+) -> Check:
+    """Declare that calls must raise an error, as they do for the solution.
+
+    Args:
+        calls: The calls to make.
+        why: What it means if one raises no error, or another.
+        read: The section of the page to read then.
+        names: What the message must name, with spaces between.
+        never: What it must not name, with spaces between.
+        kind: The class that the error must have.
+
+    Returns:
+        The check.
+    """
+    words = measures.refusal(*names.split(), never=never.split(), kind=kind)
+    return contract(calls, words, why, read=read, under=measures.errors)

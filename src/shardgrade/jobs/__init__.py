@@ -1,0 +1,1 @@
+"""Run the checks on attempts, in processes of their own."""

@@ -1,0 +1,324 @@
+"""Grade one attempt, in a process of its own."""
+
+import importlib
+import os
+import re
+import signal
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from shardgrade.grading._jax_internals import MissingInternal
+from shardgrade.grading.agreement import HELD
+from shardgrade.grading.attempt import (
+    Attempt,
+    Crashed,
+    NotWritten,
+    TimeIsUp,
+    Wrong,
+    line_of,
+    load_file,
+    load_pickle,
+    solution,
+)
+from shardgrade.grading.cases import Case, compiled
+from shardgrade.grading.measures import counted
+from shardgrade.grading.progress import tell
+from shardgrade.grading.same import Check
+from shardgrade.grading.spies import replaced
+from shardgrade.grading.verdict import Verdict
+from shardgrade.jobs.environment import forget_programs
+from shardgrade.jobs.sandbox import LIMITS
+
+_real_warn = warnings.warn
+_Config = type(jax.config)
+_real_update: Any = _Config.update
+# How many milliseconds a call may take, however long the solution's takes.
+SLOW = 100
+
+
+def rehearse(problem: str, devices: int = 8) -> None:
+    """Grade the solution, so that what it compiles is there for others.
+
+    Args:
+        problem: The name of the problem.
+        devices: How many devices attempts will be graded on.
+    """
+    checks = _checks(problem, devices)
+    # First, for it clears the caches.
+    compiled(solution(problem), Case(checks.EXAMPLE, programs=True))
+    for check in checks.CHECKS:
+        for case in check.cases:
+            check.run(solution(problem), case)
+
+
+def grade(
+    problem: str,
+    source: str,
+    given: Path | bytes,
+    seconds: float,
+    devices: int,
+    *,
+    elsewhere: bool,
+) -> Verdict:
+    """Grade an attempt; this process is its own, and ends with it.
+
+    Args:
+        problem: The name of the problem.
+        source: What to call the attempt in its verdict.
+        given: The file of the attempt, or a pickled function.
+        seconds: The limit that the attempt exceeds if a signal comes.
+        devices: How many devices to grade it on.
+        elsewhere: Whether to run the checks for the other number of
+            devices.
+
+    Returns:
+        The verdict.
+    """
+    checks = _checks(problem, devices)
+    todo = checks.ELSEWHERE if elsewhere else checks.CHECKS
+    where = f" on {devices} devices" * elsewhere
+    right = Verdict(problem, source, "right")
+    filename = "" if isinstance(given, bytes) else str(given)
+    if filename:
+        # What is beside the attempt can be imported. It is last on the
+        # path, so that a file called json.py is in no one's way.
+        sys.path.append(os.path.dirname(filename))
+        sys.dont_write_bytecode = True
+    attempt, at = None, _At("callable")
+    try:
+        with limits(seconds), replaced(warnings, "warn", _warn):
+            if isinstance(given, bytes):
+                attempt = load_pickle(problem, given)
+            else:
+                with replaced(_Config, "update", _update):
+                    attempt = load_file(problem, filename)
+            attempt.find()
+            missing, remarks = _check(attempt, todo, where, at)
+            at.check, at.case = "deprecated", ""
+            _require_nothing_deprecated(attempt, checks)
+            compared: dict[str, tuple[str, str]] = {}
+            if not elsewhere:
+                tell("comparing with the solution")
+                at.check = "comparison"
+                try:
+                    compared, slow = _compare(attempt, checks)
+                    remarks += slow
+                except MissingInternal as error:
+                    missing[at.check] = str(error)
+        verdict = right.update(compared=compared, remarks=(*remarks,))
+        if missing:
+            verdict = verdict.update(
+                status="incomplete",
+                not_run=tuple(missing),
+                why="; ".join(
+                    f"{name} did not run: {why}"
+                    for name, why in missing.items()
+                ),
+            )
+        return verdict
+    except NotWritten:
+        why = "replace raise NotImplementedError with your code"
+        return right.update(status="not written", why=why)
+    except TimeIsUp as error:
+        # As it is loaded, there is no attempt to ask.
+        line = line_of(error, attempt.filename if attempt else filename)
+        why = (
+            f"it {error}\n(line {line})" if line else f"grading it {error}"
+        )
+        failed = right.update(status="crashed", why=why)
+    except Exception as error:
+        failed = right.update(**_failure(error, checks))
+    if attempt:
+        failed = failed.update(call=attempt.call, given=attempt.given)
+    return failed.update(check=at.check, case=at.case)
+
+
+def other_devices(problem: str) -> int:
+    """Give the number of devices to grade on next; 0 if there is none."""
+    checks = importlib.import_module(f"shardgrade.checks.{problem}")
+    return getattr(checks, "OTHER_DEVICES", 0)
+
+
+@dataclass
+class _At:
+    """How far the grading has come.
+
+    Attributes:
+        check: The check.
+        case: The number of the case, of how many.
+    """
+
+    check: str
+    case: str = ""
+
+
+def _check(
+    attempt: Attempt, todo: Sequence[Check], where: str, at: _At
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Run checks up to the first that fails.
+
+    Returns:
+        The checks that could not run, each with the reason, and remarks.
+    """
+    missing: dict[str, str] = {}
+    remarks: list[tuple[str, str]] = []
+    numbers = count(1)
+    cases = sum(len(check.cases) for check in todo)
+    for check in todo:
+        at.check = check.name
+        of_check = [(next(numbers), case) for case in check.cases]
+        try:
+            for number, case in of_check:
+                at.case = f"{number} of {cases}{where}"
+                tell(f"case {at.case}")
+                check.run(attempt, case)
+        except MissingInternal as error:
+            missing[check.name] = str(error)
+        except (Crashed, Wrong) as error:
+            if check.name != "remark":
+                raise
+            remarks.append((str(error), getattr(error, "read", "")))
+    return missing, remarks
+
+
+def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
+    """Say what is wrong with an attempt, and what to read."""
+    words = str(error)
+    if isinstance(error, Wrong):
+        # Not vars(): jax may have added a note.
+        return {"status": "wrong", **asdict(error)}
+    if not isinstance(error, Crashed):
+        # Such as by a setting of jax that the attempt has changed.
+        line = words.partition("\n")[0]
+        words = f"outside of your code: {type(error).__name__}: {line}"
+    sections = (
+        s for pattern, s in checks.ERRORS if re.search(pattern, words)
+    )
+    # No section is about a line that Python can't read.
+    unread = isinstance(getattr(error, "error", None), SyntaxError)
+    read = "" if unread else next(sections, "")
+    return {"status": "crashed", "why": words, "read": read}
+
+
+@contextmanager
+def limits(seconds: float) -> Iterator[None]:
+    """Raise an error where the attempt is when it exceeds a limit."""
+
+    def end(number: int, _: Any) -> None:
+        raise TimeIsUp(LIMITS[signal.Signals(number)].format(seconds))
+
+    before = {number: signal.signal(number, end) for number in LIMITS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _warn(message: Any, *rest: Any, **more: Any) -> None:
+    """Warn; but of a program in the cache that jax can't read, empty it.
+
+    A process that was ended may have written half of a program. jax would
+    compile it each time, and never write it again.
+    """
+    if str(message).startswith("Error reading persistent compilation"):
+        forget_programs(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    else:
+        _real_warn(message, *rest, **more)
+
+
+def _update(self: Any, name: str, value: Any) -> None:
+    """Set what a file sets as it is loaded, but never the devices.
+
+    Each page begins with eight of them, and here may be four or twelve.
+    """
+    if name != "jax_num_cpu_devices":
+        _real_update(self, name, value)
+
+
+def _checks(problem: str, devices: int) -> ModuleType:
+    """Set up the devices, if they are not yet, and find the checks."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", devices)
+    return importlib.import_module(f"shardgrade.checks.{problem}")
+
+
+def _require_nothing_deprecated(
+    attempt: Attempt, checks: ModuleType
+) -> None:
+    if attempt.deprecations:
+        raise Wrong(
+            "the result is right, by a route that jax or flax warns of",
+            got=attempt.deprecations[0],
+            expected="no DeprecationWarning",
+            read=getattr(checks, "DEPRECATED", "Sources"),
+        )
+
+
+def _compare(
+    attempt: Attempt, checks: ModuleType
+) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
+    """Compare a right attempt with the solution; remark if it is slow."""
+    if quantities := getattr(checks, "quantities", None):
+        ours = quantities(solution(attempt.problem))
+        yours = quantities(attempt)
+        return {name: (yours[name], ours[name]) for name in ours}, []
+    both = (attempt, solution(attempt.problem))
+    # Spelled as on_meshes does: what a check has compiled is known.
+    case = Case(checks.EXAMPLE, programs=True)
+    yours, ours = (compiled(each, case) for each in both)
+    words = ""
+    if len(yours) > 2 * len(ours) + 5:
+        words = (
+            f"outside of jax.jit, a call compiles {len(yours)} programs, "
+            f"the solution's {len(ours)}: put jax.jit around what you "
+            "compute, such as a shard_map, to make it one program"
+        )
+    # Several processes would have to agree on whether to call again.
+    elif jax.process_count() == 1 and (
+        slow := _slow(attempt, checks.EXAMPLE)
+    ):
+        words = f"{slow}: check whether each call compiles again"
+    most = (
+        f"{max((p.memory.total for p in each), default=0):,}"
+        for each in (yours, ours)
+    )
+    return {
+        "collectives": (counted(yours), counted(ours)),
+        HELD: (next(most), next(most)),
+    }, [(words, "")] if words else []
+
+
+def _slow(attempt: Attempt, call: str) -> str:
+    """Say how long a call takes, if that is much longer than it needs."""
+
+    def taken(each: Attempt) -> float:
+        start = time.perf_counter()
+        each(call)
+        return 1000 * (time.perf_counter() - start)
+
+    def medians(rounds: int) -> tuple[float, float]:
+        # In turns, for the machine may be busy now and then. The first
+        # call of each may compile.
+        both = (attempt, solution(attempt.problem))
+        times = [[taken(each) for each in both] for _ in range(rounds + 1)]
+        mine, other = map(statistics.median, zip(*times[1:], strict=True))
+        return mine, other
+
+    # One call of each tells, unless something came between.
+    for rounds in (1, 3):
+        mine, other = medians(rounds)
+        if mine <= max(SLOW, 10 * other):
+            return ""
+    return f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms"

@@ -1,0 +1,122 @@
+"""The table of a layout, and what looks wrong in it."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from shardscope import tables
+from shardscope.arrays.paths import repeated
+from shardscope.tables import Column, Table, terminal_width
+
+if TYPE_CHECKING:
+    from shardscope.arrays.leaf import LeafLayout
+    from shardscope.layouts.layout import TreeLayout
+
+# What can be worked out from the other columns goes first.
+COLUMNS = (
+    Column("path"),
+    Column("array", rank=1),
+    Column("spec"),
+    Column("each device", rank=3),
+    Column("bytes each", right=True),
+    Column("bytes in all", right=True, rank=2),
+)
+# A longer table is rolled up, and what is then longer is summed up.
+ROWS = 24
+FINDINGS = 3
+# From here on, bytes are shown in larger units.
+EXACT = 2**27
+
+
+def size(count: int, exact: bool) -> str:
+    """Write a number of bytes."""
+    if exact or count < 1024:
+        return f"{count:,}"
+    number = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        number /= 1024
+        if number < 1024 or unit == "TiB":
+            break
+    return f"{number:,.1f} {unit}"
+
+
+def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
+    """Give the cells of an array."""
+    return (
+        repeated(leaf.path, leaf.repeats),
+        leaf.type,
+        leaf.where,
+        "-" if leaf.shard_shape is None else str(leaf.shard_shape),
+        size(leaf.bytes_per_device * leaf.repeats, exact),
+        size(leaf.bytes, exact)
+        if leaf.same_as is None
+        else f"same as {leaf.same_as}",
+    )
+
+
+def _rows(
+    layout: "TreeLayout", shown: "TreeLayout", rest: "TreeLayout"
+) -> Iterator[tuple[str, ...]]:
+    """Give the rows of a table; the last is the sum."""
+    exact = layout.bytes < EXACT
+    for leaf in shown:
+        yield _cells(leaf, exact)
+    if rest:
+        number = sum(leaf.repeats for leaf in rest)
+        most = size(rest.bytes_per_device, exact)
+        yield f"{number} smaller", "", "", "", most, size(rest.bytes, exact)
+    if host := layout.host_bytes:
+        yield "host memory", "", "", "", "", size(host, exact)
+    count = len(layout.bytes_on)
+    noun = "device" if count == 1 else "devices"
+    uneven = len(set(layout.bytes_on.values())) > 1
+    most = size(layout.bytes_per_device, exact)
+    yield (
+        f"{count} {noun}",
+        "",
+        "",
+        "",
+        f"at most {most}" if uneven else most,
+        size(layout.bytes, exact),
+    )
+
+
+def table_of(layout: "TreeLayout") -> Table:
+    """Make the table of a layout."""
+    shown, rest = layout, type(layout)([])
+    if len(shown) > ROWS:
+        shown = shown.rolled_up()
+    if len(shown) > ROWS:
+        # A slice of the layout would count again what the other one has.
+        largest = list(shown.by_size())
+        shown = type(layout)(largest[: ROWS - 1])
+        rest = type(layout)(largest[ROWS - 1 :])
+    hidden = [repeated(leaf.path, leaf.repeats) for leaf in rest]
+    rows = tuple(_rows(layout, shown, rest))
+    return Table(COLUMNS, rows, hidden=hidden, total=True)
+
+
+def findings_of(layout: "TreeLayout") -> list[str]:
+    """Write what looks wrong, below the table."""
+    found = layout.findings()
+    lines = [str(each) for each in found[:FINDINGS]]
+    if rest := len(found) - FINDINGS:
+        more = f"and {rest} more: see findings() of the layout"
+        lines += [more] if rest > 0 else []
+    return ["Looks wrong:", *lines] if lines else []
+
+
+def text_of(layout: "TreeLayout") -> str:
+    """Write a layout, no wider than the terminal."""
+    width = terminal_width()
+    found = [
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in findings_of(layout)
+    ]
+    return "\n".join([tables.text_of(table_of(layout)), *found])

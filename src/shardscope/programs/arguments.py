@@ -1,0 +1,173 @@
+"""Find the arrays that a program takes, and which of them are moved."""
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardscope.arrays.leaf import LeafLayout, leaf_of
+from shardscope.arrays.leaves import is_array
+from shardscope.arrays.modules import expand_modules, join_modules
+from shardscope.arrays.paths import dotted, strip_value
+from shardscope.arrays.shards import Slice, slices_of
+from shardscope.programs.names import paths_in_call
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An array that a program takes.
+
+    Attributes:
+        wanted: How the program wants it, at its path in the call, such as
+            ``"model.blocks.0.up.kernel"``.
+        given: How it was passed in: a spec, or ``"a NumPy array"``.
+        transfer: Bytes that all devices together receive before the program
+            starts.
+        donated: Whether its memory is offered to the results.
+        offloaded: Whether XLA counts it as being on the host.
+        number: Its place among the arguments that the program uses.
+    """
+
+    wanted: LeafLayout
+    given: str
+    transfer: int
+    donated: bool
+    offloaded: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An argument as a program takes it.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its dtype.
+        sharding: Its sharding, or None if the program does not use it.
+        donated: Whether its memory is offered to the results.
+        number: Its place among the arguments that the program uses.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    sharding: Any
+    donated: bool
+    number: int
+
+
+def _leaves(tree: Any) -> list[tuple[Any, Any]]:
+    """Give the leaves of a tree in their order, each with its path."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(strip_value(path), leaf) for path, leaf in leaves]
+
+
+def _names(path: tuple[Any, ...]) -> str:
+    """Write a path within an argument, in a Module as in its state."""
+    return dotted(path[2:]).removesuffix("value").removesuffix(".")
+
+
+def arguments_of(
+    given: Any, names: list[str], lowered: Any, compiled: Any
+) -> tuple[Argument, ...] | None:
+    """Find the arrays that a program uses, in the order of the call.
+
+    Args:
+        given: The positional arguments of the call, and those by name.
+        names: The names of the positional arguments.
+        lowered: The program.
+        compiled: The same, compiled.
+
+    Returns:
+        The arrays, or None if the program has them under other paths.
+    """
+    used = count()
+    wanted = jax.tree.map(
+        # The sharding is None if the program does not use the argument.
+        lambda info, sharding: _Wanted(
+            info.shape,
+            info.dtype,
+            sharding,
+            info.donated,
+            -1 if sharding is None else next(used),
+        ),
+        lowered.args_info,
+        compiled.input_shardings,
+    )
+    # nnx.jit splits each Module; put together again, it has its paths.
+    wanted = join_modules(wanted)
+    # Static arguments are given and not wanted, those that
+    # nnx.jit_partial has bound are wanted and not given, and come first.
+    # So an array is the last that fits of those that are left.
+    left = _leaves(wanted)
+    found: list[Argument] = []
+    arrays = [
+        (keys, leaf)
+        for keys, leaf in _leaves(expand_modules(given))
+        if is_array(leaf)
+    ]
+    paths = paths_in_call([keys for keys, _ in arrays], names)
+    for path, (keys, leaf) in reversed([*zip(paths, arrays, strict=True)]):
+        inside = _names(keys)
+        for index in range(len(left) - 1, -1, -1):
+            its_keys, place = left[index]
+            if _names(its_keys) == inside and place.shape == leaf.shape:
+                del left[index:]
+                break
+        else:
+            # Under other names, as a split state under nnx.jit is.
+            return None
+        if place.sharding is None:
+            continue
+        about = leaf_of(path, place, place.sharding)
+        found.append(
+            Argument(
+                wanted=about,
+                given=_how_given(path, leaf),
+                transfer=about.bytes_per_device
+                * _devices_that_lack(leaf, place),
+                donated=place.donated,
+                offloaded=_is_offloaded(place.sharding),
+                number=place.number,
+            )
+        )
+    return tuple(reversed(found))
+
+
+def paths_of(
+    arguments: tuple[Argument, ...] | None, compiled: Any
+) -> tuple[str, ...]:
+    """Give the path of each array that a program uses, in its order.
+
+    Empty for one that is not in the call, such as a number.
+    """
+    if arguments is None:
+        return ()
+    paths = {each.number: each.wanted.path for each in arguments}
+    used = len(jax.tree.leaves(compiled.input_shardings))
+    return tuple(paths.get(number, "") for number in range(used))
+
+
+def _how_given(path: str, leaf: Any) -> str:
+    """Say how an array was passed in."""
+    if isinstance(leaf, np.ndarray):
+        return "a NumPy array"
+    return leaf_of(path, leaf, leaf.sharding).where
+
+
+def _is_offloaded(sharding: Any) -> bool:
+    """Tell whether XLA counts an argument as being on the host."""
+    (platform,) = {device.platform for device in sharding.device_set}
+    return platform != "cpu" and "host" in (sharding.memory_kind or "")
+
+
+def _devices_that_lack(leaf: Any, place: _Wanted) -> int:
+    """Count the devices that don't hold their slice of an argument yet."""
+    if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is None:
+        return 0
+    held: dict[jax.Device, Slice] = {}
+    if not isinstance(leaf, np.ndarray):
+        held = slices_of(leaf.sharding, place.shape)
+    needed = slices_of(place.sharding, place.shape)
+    return sum(held.get(device) != part for device, part in needed.items())

@@ -1,0 +1,121 @@
+"""The tables of a report on a program."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from shardscope.arrays.paths import repeated, roll_up
+from shardscope.lines import short
+from shardscope.programs.memory import lacks_fusions
+from shardscope.programs.rows import rows_of
+from shardscope.tables import Column, Table, rows_shown
+
+if TYPE_CHECKING:
+    from shardscope.programs.report import Program
+
+# A longer table is rolled up, then summed up but for the largest.
+_SHOWN = 8
+_COLLECTIVES = 24
+# Smaller constants are tables that XLA makes, and masks.
+_LARGE = 2**16
+# How many constants have a row, alike ones together.
+_NAMED = 3
+# Before the names in a path, of which the last two stay.
+_IN_PATHS = r"(?=\.[^\s.,]+\..* over )"
+# A name, its number, and how many arrays or lines it stands for.
+_Row = tuple[str, int, int]
+
+
+def tables_of(program: "Program") -> list[Table]:
+    """Make the tables of a report."""
+    memory = program.memory
+    sizes = {
+        "arguments": memory.arguments,
+        "results": memory.results,
+        "temporaries": memory.temporaries,
+        "donated": -memory.donated,
+    }
+    if memory.constants:
+        sizes["constants, whole on each device"] = memory.constants
+    lacking = ", except inside fusions" * lacks_fusions(program.text)
+    sizes[f"total{lacking}"] = memory.total
+    if program.available is not None:
+        left = program.available - memory.total
+        sizes[f"left of {program.available:,} of {program.chip}"] = left
+    if memory.host:
+        sizes["on the host, not in the total"] = memory.host
+    tables = [_table("memory", "bytes on one device", sizes.items())]
+    if memory.constants >= _LARGE:
+        title = "constants, such as captured arrays"
+        unit = "bytes on one device"
+        tables.append(_largest(title, unit, _constants(program), _NAMED))
+    if program.argument_bytes is not None:
+        rows = _rolled_up(program.argument_bytes)
+        unit = "bytes on one device"
+        tables.append(_largest("arguments", unit, rows))
+    if program.host_argument_bytes:
+        rows = _rolled_up(program.host_argument_bytes)
+        unit = "bytes for one device"
+        tables.append(_largest("arguments on the host", unit, rows))
+    unit = "bytes that a device sends"
+    lines = [(*row, 1) for row in rows_of(program.communication)]
+    table = _largest("collectives", unit, lines, _COLLECTIVES)
+    tables.append(replace(table, joint=_IN_PATHS, then="(?<=, )"))
+    if program.transfers is not None:
+        rows = _rolled_up(program.transfers)
+        title = "transfers before it starts"
+        tables.append(_largest(title, "bytes", rows))
+    return tables
+
+
+def _constants(program: "Program") -> list[_Row]:
+    """Give the constants that are alike and of one line a row."""
+    names = short({one.line for one in program.constants if one.line})
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for each in program.constants:
+        line = names.get(each.line, "unknown line")
+        alike[f"{each.array}, {line}"].append(each.bytes)
+    return [
+        (f"{len(sizes)} {what}", sum(sizes), len(sizes))
+        for what, sizes in alike.items()
+    ]
+
+
+def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
+    """Give each array a row, or the arrays of repeated layers one."""
+    rows = [(path, size, 1) for path, size in sizes.items()]
+    if len(rows) <= _SHOWN:
+        return rows
+    return [
+        (repeated(path, len(alike)), len(alike) * alike[0][1], len(alike))
+        for path, alike in roll_up(rows, itemgetter(0), itemgetter(1))
+    ]
+
+
+def _largest(
+    title: str, unit: str, rows: Iterable[_Row], limit: int = _SHOWN
+) -> Table:
+    """Make a table of the largest numbers, and sum up the rest."""
+    order = sorted(rows, key=lambda row: -row[1])
+    limit = rows_shown(len(order), limit)
+    shown = [(name, number) for name, number, _ in order[:limit]]
+    if rest := order[limit:]:
+        _, numbers, counts = zip(*rest, strict=True)
+        shown.append((f"{sum(counts)} others", sum(numbers)))
+    table = _table(title, unit, shown)
+    return replace(table, hidden=[name for name, *_ in rest])
+
+
+def _table(
+    title: str, unit: str, numbers: Iterable[tuple[str, int]]
+) -> Table:
+    """Make a table of numbers, of which there may be none."""
+    rows = [(name, f"{number:,}") for name, number in numbers]
+    return Table(
+        (Column(title), Column(unit, right=True)),
+        tuple(rows or [("none", "")]),
+        keeps_start=True,
+        indent="  ",
+    )
