@@ -18,7 +18,7 @@ from shardbook_site.explorer import abstract_array
 from shardbook_site.markup import render
 from shardgrade.reader import attempt_files
 from shardscope import draw
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.programs.communication import communication
 
 PAGES = {f"problems/{name}": name for name in NAMES}

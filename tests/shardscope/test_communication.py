@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.programs.collective import Collective
 from shardscope.programs.communication import communication
 

@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 from shardscope import Collective, draw, program
 from shardscope.drawings.figure import COLORS
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.programs.communication import communication
 
 pytestmark = pytest.mark.newest

@@ -12,7 +12,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
 from shardscope import Program, program
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.programs.communication import communication
 
 GRID = MESHES[1]

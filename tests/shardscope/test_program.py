@@ -18,7 +18,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from strategies import MESHES
 
 from shardscope import BudgetExceeded, Memory, Program, collectives, program
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 
 EIGHT, GRID = MESHES[:2]
 AUTO = AxisType.Auto

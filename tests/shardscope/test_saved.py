@@ -494,7 +494,7 @@ def test_a_program_of_an_earlier_format(
         with pytest.raises(ValueError, match="has format 1, ") as caught:
             read_it()
         assert str(caught.value) == (
-            f"{saved} has format 1, from an earlier version, which named "
+            f"{saved} has format 1, from an earlier shardbook, which named "
             "arguments by numbers. Write it again: pytest "
             "--shardscope-update, or delete it and call "
             f"program(step, ...).save({str(saved)!r})"

@@ -20,8 +20,7 @@ from shardgrade.grading.cases import (
 )
 from shardgrade.grading.measures.programs import counted
 from shardgrade.grading.measures.results import types_by_path
-from shardscope.hlo.runs import Run, runs_of
-from shardscope.hlo.text import Module, arrays_in, bytes_in
+from shardscope.hlo import Module, Run, arrays_in, bytes_in, runs_of
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
 

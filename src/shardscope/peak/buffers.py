@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate
 
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.peak.inplace import PAIR, numbers_in
 from shardscope.peak.liveness import Value, Walk, leaves, value_at
 

@@ -4,8 +4,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from shardscope.hlo.sources import Sources
-from shardscope.hlo.text import Computation, Instruction, Module
+from shardscope.hlo import Computation, Instruction, Module, Sources
 from shardscope.lines import name_of
 from shardscope.peak.shapes import Shape, shapes_of
 

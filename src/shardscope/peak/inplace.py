@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from shardscope.hlo.text import Computation, Instruction, root_of
+from shardscope.hlo import Computation, Instruction, root_of
 
 PAIR = re.compile(r"\{([\d, ]*)\}: \((\d+), \{([\d, ]*)\}")
 _NOTED = re.compile(r"output_to_operand_aliasing=\{(.*?\))\}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from shardscope.hlo.text import Instruction, Module
+from shardscope.hlo import Instruction, Module
 from shardscope.peak.inplace import (
     ON_GPU,
     Fusion,

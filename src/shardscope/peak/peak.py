@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shardscope.arrays.paths import pattern_of
-from shardscope.hlo.sources import Sources, direction_of
-from shardscope.hlo.text import Computation, Instruction, Module
+from shardscope.hlo import (
+    Computation,
+    Instruction,
+    Module,
+    Sources,
+    direction_of,
+)
 from shardscope.lines import name_of, short
 from shardscope.peak.buffers import Buffer, Packing
 from shardscope.peak.constants import constants_of

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from shardscope.hlo.text import bytes_in
+from shardscope.hlo import bytes_in
 
 _TOKEN = re.compile(r"[()]|\b([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
 _TILE = re.compile(r"T\(([\d,]*)\)")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from shardscope.arrays.paths import repeated, roll_up
-from shardscope.hlo.text import bytes_in
+from shardscope.hlo import bytes_in
 from shardscope.lines import name_of
 
 # Its sizes are data: what is sent is known only when it runs.

@@ -4,17 +4,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from shardscope.hlo.carried import is_passed_on
-from shardscope.hlo.operands import names_of_parameters, parameter_of
-from shardscope.hlo.runs import Run, runs_of
-from shardscope.hlo.sources import Sources, direction_of
-from shardscope.hlo.text import (
+from shardscope.hlo import (
     Instruction,
     Module,
+    Run,
+    Sources,
     arrays_in,
     bytes_in,
+    direction_of,
+    names_of_parameters,
+    parameter_of,
     root_of,
+    runs_of,
 )
+from shardscope.programs.carried import is_passed_on
 from shardscope.programs.collective import (
     KINDS,
     RAGGED,

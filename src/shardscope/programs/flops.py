@@ -10,9 +10,14 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from shardscope.hlo.runs import Run, runs_of
-from shardscope.hlo.sources import Sources, direction_of
-from shardscope.hlo.text import Instruction, Module
+from shardscope.hlo import (
+    Instruction,
+    Module,
+    Run,
+    Sources,
+    direction_of,
+    runs_of,
+)
 from shardscope.lines import short
 from shardscope.tables import (
     Column,

@@ -9,7 +9,7 @@ from jax.sharding import NamedSharding
 
 from shardscope.arrays.modules import modules_unharmed
 from shardscope.arrays.shards import device_id, devices_in
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module
 from shardscope.peak.constants import constants_of
 from shardscope.programs.arguments import arguments_of, paths_of
 from shardscope.programs.communication import communication

@@ -10,8 +10,7 @@ from typing import Any
 from shardscope.compare.difference import Difference, require_part
 from shardscope.compare.files import save
 from shardscope.compare.programs import compare, require_saved
-from shardscope.hlo.operands import names_of_parameters
-from shardscope.hlo.text import Module
+from shardscope.hlo import Module, names_of_parameters
 from shardscope.machines.devices import MEMORY
 from shardscope.peak.constants import Constant, constants_of
 from shardscope.peak.peak import Peak, peak_of

@@ -11,7 +11,7 @@ from collections.abc import (
 from typing import Any
 
 from shardscope.arrays.paths import pattern_of
-from shardscope.hlo.text import bytes_in
+from shardscope.hlo import bytes_in
 from shardscope.lines import short
 from shardscope.programs.collective import (
     Collective,

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Collection
 
-from shardscope.hlo.runs import Run
-from shardscope.hlo.text import (
+from shardscope.hlo import (
     Computation,
     Instruction,
     Module,
+    Run,
     arrays_in,
     root_of,
 )
@@ -50,14 +50,14 @@ def is_passed_on(
     apart = {
         name
         for name, each in body.items()
-        if name != own and _has(each, module, joins)
+        if name != own and _contains(each, module, joins)
     }
-    before = _origins(body, sent, apart)
+    before = _all_behind(body, sent, apart)
     for name in before:
         at = _slot(body, name)
         if at is None or _elements(body[name]) != _elements(body[sent[0]]):
             continue
-        after = _origins(body, root.operands[at : at + 1], apart)
+        after = _all_behind(body, root.operands[at : at + 1], apart)
         if own in after and any(
             _chooses_by_number(each, run, module)
             for each in (
@@ -87,7 +87,7 @@ def _elements(each: Instruction) -> int:
     return count
 
 
-def _origins(
+def _all_behind(
     body: Computation,
     names: tuple[str, ...],
     apart: Collection[str] = (),
@@ -118,14 +118,14 @@ def _between(
     return [body[name] for name in found - {first}]
 
 
-def _has(
+def _contains(
     each: Instruction,
     module: Module,
     is_wanted: Callable[[Instruction], bool],
 ) -> bool:
     """Tell whether an instruction is wanted, or calls one that is."""
     return is_wanted(each) or any(
-        _has(inner, module, is_wanted)
+        _contains(inner, module, is_wanted)
         for name in each.called
         for inner in module.computations.get(name, {}).values()
     )
@@ -140,16 +140,18 @@ def _chooses_by_number(each: Instruction, run: Run, module: Module) -> bool:
     def is_number(inner: Instruction) -> bool:
         return inner.opcode == _OWN_NUMBER
 
-    if not _has(each, module, is_choice):
+    if not _contains(each, module, is_choice):
         return False
-    if _has(each, module, is_number):
+    if _contains(each, module, is_number):
         return True
     # The loop, and all that is outside of it, may have the number.
     within, names = run.within, each.operands
     for outer, caller in run.callers:
         body = module.computations[within]
-        origins = _origins(body, names)
-        if any(_has(body[name], module, is_number) for name in origins):
+        origins = _all_behind(body, names)
+        if any(
+            _contains(body[name], module, is_number) for name in origins
+        ):
             return True
         names = caller.operands
         if caller.opcode == "while":
@@ -157,8 +159,8 @@ def _chooses_by_number(each: Instruction, run: Run, module: Module) -> bool:
         within = outer
     body = module.computations[within]
     return any(
-        _has(body[name], module, is_number)
-        for name in _origins(body, names)
+        _contains(body[name], module, is_number)
+        for name in _all_behind(body, names)
     )
 
 
@@ -178,11 +180,11 @@ def _unchanged(
     return tuple(
         start.operands[at]
         for at, result in enumerate(root.operands)
-        if at in slots and _slot(body, _behind(body, result)) == at
+        if at in slots and _slot(body, _without_copies(body, result)) == at
     )
 
 
-def _behind(body: Computation, name: str) -> str:
+def _without_copies(body: Computation, name: str) -> str:
     """Give the value that copies of it were made from."""
     while body[name].opcode in _SAME and _slot(body, name) is None:
         name = body[name].operands[0]
