@@ -44,6 +44,8 @@ def _grade(job: Job) -> Verdict | Job:
     if isinstance(found, Verdict):
         return found.update(printed=found.printed + words)
     # It has passed on the usual number of devices, and others follow.
-    assert found.passed
-    printed = found.passed.printed + words
-    return replace(found, passed=found.passed.update(printed=printed))
+    then = found.call
+    assert isinstance(then, Job)
+    assert then.passed
+    printed = then.passed.printed + words
+    return replace(then, passed=then.passed.update(printed=printed))

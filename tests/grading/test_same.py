@@ -28,7 +28,7 @@ from shardgrade.grading.attempt import (
     arguments,
     pasteable,
 )
-from shardgrade.grading.cases import Case, compiled, observe
+from shardgrade.grading.cases import Case, compiled_programs, observe
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs import run
 from shardgrade.jobs.job import Job
@@ -222,7 +222,7 @@ def test_a_step_is_compiled_and_compared(
     assert error
     assert (error.got, error.expected) == ("none", "1 all-reduce")
     attempt = Attempt("toy", summing_step, __file__, {})
-    (step,) = compiled(attempt, case)
+    (step,) = compiled_programs(attempt, case)
     # Eight devices add numbers of four bytes in a ring.
     assert step.sent("data") == 7
 
@@ -333,7 +333,7 @@ def test_an_error_is_an_answer(
 ) -> None:
     """What must be refused is refused by its class, and in words."""
     problem(halved)
-    case = Case("toy(normal(3))", under=measures.errors)
+    case = Case("toy(normal(3))", under=measures.note_errors)
     check = same.contract(case, measures.refusal("2", "3"), "why")
 
     assert fails(check, halved) is None
@@ -377,8 +377,8 @@ def test_a_copy_between_devices_is_seen(
 
     problem(laid_out)
     call = "toy(numpy_batch(8, 2), mesh_of(8, 1))"
-    case = Case(call, under=measures.guarded_copies)
-    check = same.placement(case, measures.copies, "why")
+    case = Case(call, under=measures.note_copies)
+    check = same.placement(case, measures.describe_copies, "why")
 
     assert fails(check, laid_out) is None
     wrong = fails(check, first_on_one)
@@ -400,7 +400,7 @@ def test_a_refused_call_may_print(
         return halved(x)
 
     problem(halved)
-    case = Case("toy(normal(3))", under=measures.errors)
+    case = Case("toy(normal(3))", under=measures.note_errors)
     check = same.contract(case, measures.refusal(), "why")
 
     assert fails(check, printing) is None
@@ -571,12 +571,12 @@ def test_what_a_returned_step_sends() -> None:
 
     # Two devices add two numbers of four bytes in a ring.
     words = "all-reduce among 2 devices: 4 bytes"
-    assert measures.sent("all-reduce")(seen) == words
-    assert measures.sent("all-gather")(seen) == "none"
+    assert measures.sent_by_kind("all-reduce")(seen) == words
+    assert measures.sent_by_kind("all-gather")(seen) == "none"
 
     alone = observe(attempt, Case("toy(2)", programs=True))
 
-    assert measures.sent("")(alone) == "none"
+    assert measures.sent_by_kind("")(alone) == "none"
 
 
 def test_the_table_of_measures_has_each_of_them() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from shardbook.problems import NAMES
 from shardgrade.grading.attempt import solution
-from shardgrade.grading.cases import Case, compiled
+from shardgrade.grading.cases import Case, compiled_programs
 
 
 def programs(name: str) -> list[dict[str, Any]]:
@@ -28,7 +28,9 @@ def programs(name: str) -> list[dict[str, Any]]:
             "memory": repr(each.memory),
             "collectives": each.collectives,
         }
-        for each in compiled(solution(name), Case(call, programs=True))
+        for each in compiled_programs(
+            solution(name), Case(call, programs=True)
+        )
     ]
 
 

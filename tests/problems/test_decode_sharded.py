@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import inputs
 from shardbook.problems.decode_sharded import decode_sharded
-from shardgrade.grading.cases import compilations_noted
+from shardgrade.grading.cases import note_compilations
 from shardscope import program
 
 BATCH, LENGTH, DIM, HEADS, KV_HEADS, HEAD_DIM = 8, 7, 24, 16, 8, 4
@@ -126,7 +126,7 @@ def test_one_program_in_place(mesh: Mesh, kind: Any) -> None:
 
     first, pairs = buffers(cache), enumerate(tokens(mesh))
     steps = [(x, kind(position)) for position, x in pairs]
-    with compilations_noted() as programs:
+    with note_compilations() as programs:
         for x, position in steps:
             old = cache
             _, cache = step(params, cache, x, position)

@@ -13,7 +13,7 @@ from models import arrays, numbers
 from shardbook import inputs
 from shardbook.problems.edit_kernels import edit_kernels
 from shardgrade.grading.attempt import solution
-from shardgrade.grading.cases import Case, compiled
+from shardgrade.grading.cases import Case, compiled_programs
 
 
 def test_what_matches_and_nothing_else(mesh: Mesh) -> None:
@@ -86,7 +86,7 @@ def test_each_device_makes_its_own_shards() -> None:
     model = f"placed(named(a={mlp}, b={mlp}), mesh_of(1, {count}))"
     call = f"edit_kernels({model}, '.*up.kernel', new_zeros)"
 
-    (program,) = compiled(solution("edit_kernels"), Case(call))
+    (program,) = compiled_programs(solution("edit_kernels"), Case(call))
 
     assert program.collectives == {}
     assert program.memory.results == 8 * 128 * 4

@@ -19,8 +19,7 @@ from flax import linen as nn, nnx
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 
 from shardbook import inputs
-from shardgrade.grading.attempt import Wrong
-from shardgrade.grading.cases import Seen, observe, without_jit
+from shardgrade.grading import same
 from shardgrade.grading.spies import profiled, replaced
 
 
@@ -155,17 +154,17 @@ def visible_calls(seen: Watched) -> list[LinearCall]:
     ]
 
 
-def visible(seen: Seen) -> Seen:
+def visible(seen: same.Seen) -> same.Seen:
     """Give the call of which a spy saw arrays: without jit if need be.
 
     Raises:
         Wrong: If no Linear was built and called.
     """
-    for case in (seen.case, without_jit(seen.case)):
-        found = observe(seen.attempt, case)
+    for case in (seen.case, same.without_jit(seen.case)):
+        found = same.observe(seen.attempt, case)
         if visible_calls(found.noted):
             return found
-    raise Wrong(
+    raise same.Wrong(
         "no Linear was built and called on x",
         got="an array from somewhere else",
         expected="the output of a Linear",

@@ -6,19 +6,17 @@ import jax
 
 from shardbook.problems.accumulate_gradients import accumulate_gradients
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, SENT, AtMost, Near
-from shardgrade.grading.cases import Seen, compiled, on_meshes
 
 MAKE = "accumulate_gradients(scaled_error, {mesh}, %d)"
 PARAMS = "laid_out([normal(16, 3), normal()], P(), {mesh}), "
 ROWS = "tuple(examples(%d, 16, 3, {mesh}).values())"
-CASES = on_meshes(f"{MAKE % 4}({PARAMS}{ROWS % 64})")
+CASES = same.on_meshes(f"{MAKE % 4}({PARAMS}{ROWS % 64})")
 # Other counts, with all devices along "data".
 for count in (1, 8):
-    CASES += on_meshes(f"{MAKE % count}({PARAMS}{ROWS % 64})")[-2:-1]
+    CASES += same.on_meshes(f"{MAKE % count}({PARAMS}{ROWS % 64})")[-2:-1]
 # Another tree and loss: wide, so that the intermediates are most of the
 # memory, and with so many rows that to gather them takes more bytes.
-INSIDE = on_meshes(
+INSIDE = same.on_meshes(
     "accumulate_gradients(squared_error, {mesh}, 16)",
     step="laid_out(mlp_params(16, 256, 24), P(), {mesh}), "
     "examples(1024, 16, 24, {mesh})",
@@ -27,7 +25,7 @@ INSIDE = on_meshes(
 EXAMPLE = INSIDE[0].code
 # First with all devices along "data", where no other axis adds bytes.
 ALONG = INSIDE[-2:-1]
-REPEATED = on_meshes(
+REPEATED = same.on_meshes(
     MAKE % 2,
     step=f"{PARAMS}{ROWS % 32}",
     then="laid_out([normal(16, 3, seed=7), normal(seed=8)], P(), {mesh}), "
@@ -36,7 +34,7 @@ REPEATED = on_meshes(
     "other parameters and another number of rows",
 )[-2]
 # Rows that are nearly alike: a bfloat16 sum of their gradients stalls.
-BFLOAT16 = on_meshes(
+BFLOAT16 = same.on_meshes(
     f"{MAKE % 512}(laid_out([normal(16, 3).astype('bfloat16'), "
     "normal().astype('bfloat16')], P(), {mesh}), laid_out("
     "(normal(4096, 16) / 99 + 1, normal(4096, 3) / 99), P('data'), {mesh}))"
@@ -44,14 +42,14 @@ BFLOAT16 = on_meshes(
 ALL = jax.device_count()
 
 
-def sent_outside_loops(seen: Seen) -> int:
+def sent_outside_loops(seen: same.Seen) -> int:
     """Count the bytes that a device sends in reductions outside of loops.
 
     A loop of Python is unrolled, so its reductions are outside of loops.
     """
     return sum(
         each.sent
-        for program in compiled(seen.attempt, seen.case)
+        for program in same.compiled_programs(seen.attempt, seen.case)
         for each in program.communication
         if each.times == 1 and "reduce" in each.kind
     )
@@ -99,7 +97,7 @@ STALE = "a later call returns something else than its arguments give"
 SUMS = "gradients of bfloat16 parameters are not added up in float32"
 EIGHT = "On eight devices"
 # Instead of an all-reduce, two collectives may need padding.
-BYTES = AtMost(1.05, SENT)
+BYTES = same.AtMost(1.05, same.SENT)
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[TIMES]),
@@ -122,7 +120,7 @@ CHECKS = (
         measures.program_bytes,
         MEMORY,
         read=EIGHT,
-        agree=AtMost(1.5, HELD),
+        agree=same.AtMost(1.5, same.HELD),
     ),
     same.values(REPEATED, measures.step_results, STALE),
     same.types(BFLOAT16),
@@ -131,7 +129,7 @@ CHECKS = (
         measures.result,
         SUMS,
         read="Sums in bfloat16",
-        agree=Near([0.02]),
+        agree=same.Near([0.02]),
     ),
     *(refused(data) for data in sorted({ALL, min(2, ALL)})),
 )

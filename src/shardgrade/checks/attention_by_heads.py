@@ -9,21 +9,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import FLOPS, SENT, AtMost, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    compile_and_run,
-    given,
-    of_made,
-    once,
-)
-from shardgrade.grading.measures.gradients import (
-    Slopes,
-    sent_over_data,
-    sent_over_model,
-)
-from shardgrade.grading.measures.placement import shards_by_path
 
 GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
@@ -33,10 +18,10 @@ GIVEN = (
 SCALARS = 64
 
 
-@once
-def slopes(attempt: Attempt, case: Case) -> Slopes:
+@same.cache_case
+def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
     """Take the gradients of a loss under jit."""
-    params, x, mesh = given(attempt, case)
+    params, x, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 
@@ -44,7 +29,7 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
         return (function(params, x, mesh) ** 2).sum()
 
     gradient = jax.grad(loss, argnums=(0, 1))
-    (of_params, of_x), report = compile_and_run(
+    (of_params, of_x), report = same.compile_and_run(
         attempt, gradient, params, x
     )
     data, model = mesh.shape["data"], mesh.shape["model"]
@@ -55,7 +40,7 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     kernels = sum(
         w.addressable_shards[0].data.nbytes for w in params.values()
     )
-    return Slopes(
+    return measures.Slopes(
         {"params": of_params, "x": of_x},
         report,
         2 * one_sum + 2 * whole + SCALARS,
@@ -63,12 +48,12 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     )
 
 
-of_slopes = partial(of_made, slopes)
+of_slopes = partial(same.measure_made, slopes)
 
 
-def on(mesh: str, heads: int, kv_heads: int, times: str = "") -> Case:
+def on(mesh: str, heads: int, kv_heads: int, times: str = "") -> same.Case:
     """Call it inside jit, for so many heads on a mesh."""
-    return Case(
+    return same.Case(
         "in_jit(attention_by_heads)("
         f"attention_params(32, {heads}, {kv_heads}, 8, {mesh}), "
         f"laid_out({times}normal(8, 32, 32), P('data'), {mesh}), {mesh})",
@@ -175,7 +160,7 @@ CHECKS = (
         CASES,
         of_slopes(lambda made: made.gradients),
         SLOPES,
-        agree=Near([1e-3]),
+        agree=same.Near([1e-3]),
     ),
     same.placement(CASES, measures.shards, LAYOUT),
     same.placement(
@@ -183,26 +168,28 @@ CHECKS = (
         measures.flops,
         MORE,
         read="Every key-value head on each device",
-        agree=AtMost(1.02, FLOPS),
+        agree=same.AtMost(1.02, same.FLOPS),
     ),
     same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
-        agree=AtMost(1, SENT, more=SCALARS),
+        agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     same.communication(
         CASES,
-        of_slopes(sent_over_model),
+        of_slopes(measures.sent_over_model),
         BACKWARD,
         read="Too many sums in the backward pass",
     ),
-    same.communication(CASES, of_slopes(sent_over_data), OVER_DATA),
+    same.communication(
+        CASES, of_slopes(measures.sent_over_data), OVER_DATA
+    ),
     # Last: what is communicated too much tells more of the cause.
     same.placement(
         CASES,
-        of_slopes(lambda made: shards_by_path(made.gradients)),
+        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 )

@@ -8,19 +8,6 @@ import numpy as np
 
 from shardbook.inputs import train
 from shardgrade.grading import measures, same
-from shardgrade.grading.attempt import Attempt, arguments
-from shardgrade.grading.cases import (
-    Case,
-    by_path,
-    calls_noted,
-    of_made,
-    on_meshes,
-    once,
-    those,
-)
-from shardgrade.grading.measures.placement import shards_by_path
-from shardgrade.grading.measures.programs import counted, is_spread
-from shardgrade.grading.measures.results import types_by_path
 from shardscope.programs.report import Program
 
 DECAYS = (0.9, 0.9, 0.9, 0.25)
@@ -31,10 +18,10 @@ GIVEN = (
 )
 
 
-def cases(given: str = "") -> list[Case]:
+def cases(given: str = "") -> list[same.Case]:
     """Give a first call on each mesh, and one for another model."""
     one, other = (
-        on_meshes(f"average_weights(None, {model}, 0.9)", given=given)
+        same.on_meshes(f"average_weights(None, {model}, 0.9)", given=given)
         for model in (
             "assorted({mesh})",
             "twice(counted_mlp({mesh}, sharded=True))",
@@ -68,28 +55,32 @@ class Trained:
     programs: list[list[Program]] = field(default_factory=list)
 
 
-@once
-def trained(attempt: Attempt, case: Case) -> Trained:
+@same.cache_case
+def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     """Average a model again and again while it is trained."""
-    (((average, model, _), _),) = arguments(case.call)
+    (((average, model, _), _),) = same.arguments(case.call)
     attempt.name_call(case.code, case.given)
     assert attempt.function
-    with calls_noted(attempt) as call:
+    with same.note_calls(attempt) as call:
         made = Trained(programs=call.programs)
         for decay in DECAYS:
-            old = by_path(average)
-            with measures.guarded_copies() as refused:
+            old = same.leaves_by_path(average)
+            with measures.note_copies() as refused:
                 average = call(attempt.function, average, model, decay)
             made.refused.extend(map(str, refused))
-            made.taken.extend(those(by_path(model), deleted=True))
+            made.taken.extend(
+                same.paths_by_deletion(
+                    same.leaves_by_path(model), deleted=True
+                )
+            )
             if made.refused or made.taken:
                 break
-            made.kept.extend(those(old, deleted=False))
-            new = by_path(average)
-            made.types.append(types_by_path(average))
-            made.layouts.append(shards_by_path(average))
+            made.kept.extend(same.paths_by_deletion(old, deleted=False))
+            new = same.leaves_by_path(average)
+            made.types.append(measures.types_by_path(average))
+            made.layouts.append(measures.shards_by_path(average))
             train(model)
-            made.lost.extend(those(new, deleted=True))
+            made.lost.extend(same.paths_by_deletion(new, deleted=True))
             if made.lost:
                 break
             # A copy, because a view would keep what the next call donates.
@@ -97,7 +88,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     return made
 
 
-of_calls = partial(of_made, trained)
+of_calls = partial(same.measure_made, trained)
 
 
 def named(words: str, names: list[str]) -> str:
@@ -114,13 +105,17 @@ def compiled(call: int, most: int, made: Trained) -> str:
 
 def spread(made: Trained) -> str:
     """Tell whether a program runs on several devices."""
-    some = any(is_spread(each) for call in made.programs for each in call)
+    some = any(
+        measures.is_spread(each) for call in made.programs for each in call
+    )
     return f"{'a' if some else 'no'} program that runs on the mesh"
 
 
 def collectives(made: Trained) -> str:
     """Count the collectives in all that was compiled."""
-    return counted(each for call in made.programs for each in call)
+    return measures.count_collectives(
+        each for call in made.programs for each in call
+    )
 
 
 FIRST, FOUR = cases(), cases(GIVEN)
@@ -152,11 +147,17 @@ SHARDED = "On eight devices"
 EAGER = "One program per operation"
 DECAY = "A decay that is part of the program"
 CHECKS = (
-    same.contract(FIRST, measures.kind, "the result is not an nnx.State"),
+    same.contract(
+        FIRST, measures.class_name, "the result is not an nnx.State"
+    ),
     same.contract(FIRST, lambda seen: sorted(measures.paths(seen)), PARAMS),
-    same.contract(FIRST, lambda seen: types_by_path(seen.result), FLOATS),
-    same.values(FIRST, lambda seen: by_path(seen.result), START),
-    same.placement(FIRST, measures.layouts, LIKE, read=SHARDED),
+    same.contract(
+        FIRST, lambda seen: measures.types_by_path(seen.result), FLOATS
+    ),
+    same.values(
+        FIRST, lambda seen: same.leaves_by_path(seen.result), START
+    ),
+    same.placement(FIRST, measures.result_layouts, LIKE, read=SHARDED),
     same.placement(
         FOUR, of_calls(lambda made: named("refused", made.refused)), COPIED
     ),

@@ -7,19 +7,17 @@ import jax.numpy as jnp
 import optax
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import SENT, Limited, Near
-from shardgrade.grading.cases import Case, Seen, on_meshes
 
 # What a device may send, in bytes: a few float32 scalars.
 MOST = 64
 # Two roundings to bfloat16.
-ROUNDED = Near([2**-6], of_each=True)
+ROUNDED = same.Near([2**-6], of_each=True)
 
 
-def few_bytes(seen: Seen) -> Limited:
+def few_bytes(seen: same.Seen) -> same.Limited:
     """Count the bytes that a device sends."""
     sent = measures.bytes_sent(seen)
-    return Limited(sent, MOST, SENT)
+    return same.Limited(sent, MOST, same.SENT)
 
 
 def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
@@ -54,14 +52,16 @@ def spread(shapes: str, *specs: str) -> str:
     )
 
 
-MIXED = on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
+MIXED = same.on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
 ALL = "('data', 'model')"
 # In these, nothing tells shard_map of a missing sum.
-NAMES = on_meshes(spread("16, 8", "'data', 'model'", "'model', 'data'"))[:2]
-TUPLES = on_meshes(spread("16, 8", ALL, f"None, {ALL}"))[:1]
+NAMES = same.on_meshes(
+    spread("16, 8", "'data', 'model'", "'model', 'data'")
+)[:2]
+TUPLES = same.on_meshes(spread("16, 8", ALL, f"None, {ALL}"))[:1]
 COUNT = jax.device_count()
 HALF = COUNT // 4 or 1
-OTHER_NAMES = Case(
+OTHER_NAMES = same.Case(
     spread("8, 8, 8", "'a', 'b', 'c'", "'c', 'a', 'b'").replace(
         "{mesh}",
         f"mesh_of(2, {HALF}, {COUNT // 2 // HALF}, names='abc')",
@@ -69,12 +69,12 @@ OTHER_NAMES = Case(
 )
 EXAMPLE = MIXED[0].call
 # The meshes are tried above: for what follows, one is enough.
-SMALL = on_meshes(clips(1.0, "gradients(0.01)"))[:1]
+SMALL = same.on_meshes(clips(1.0, "gradients(0.01)"))[:1]
 # Below the limit on each device, and above it in all.
-BETWEEN = on_meshes(clips(25.0, "gradients(1.0)"))[:1]
-BFLOAT16 = on_meshes(clips(1.0, "gradients(1.0, 'bfloat16')"))[:1]
+BETWEEN = same.on_meshes(clips(25.0, "gradients(1.0)"))[:1]
+BFLOAT16 = same.on_meshes(clips(1.0, "gradients(1.0, 'bfloat16')"))[:1]
 # A sum in bfloat16 gets stuck at 128, where adding 0.45 changes nothing.
-MANY = on_meshes(
+MANY = same.on_meshes(
     clips(
         1.0,
         "[normal(4).astype('bfloat16') * n for n in (17, *[1] * 60)]",
@@ -83,12 +83,12 @@ MANY = on_meshes(
 )[:1]
 # An all-reduce for each array is one of 20 numbers, once XLA has combined
 # them.
-SPREAD = on_meshes(
+SPREAD = same.on_meshes(
     clips(1.0, "[normal(8)] * 20", f"[P({ALL})] * 20"), programs=True
 )[:1]
-ZERO = on_meshes(clips(1.0, "gradients(0.0)"))[:1]
+ZERO = same.on_meshes(clips(1.0, "gradients(0.0)"))[:1]
 NAN = "{'embed': with_nan(normal(32, 8))}"
-WITH_NAN = on_meshes(clips(1.0, f"gradients(1.0) | {NAN}"))[:1]
+WITH_NAN = same.on_meshes(clips(1.0, f"gradients(1.0) | {NAN}"))[:1]
 OWN = same.Rival(
     own_norm,
     "each device used the norm of its own shards",

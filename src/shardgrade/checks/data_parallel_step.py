@@ -3,8 +3,6 @@
 from typing import Any
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import Case, Seen, by_path, on_meshes
-from shardgrade.grading.differences import type_of
 
 
 def cases(
@@ -12,11 +10,11 @@ def cases(
     batch: str = "examples(32, 16, 16, {mesh})",
     then: str = "",
     given: str = "where the step is called three times",
-) -> list[Case]:
+) -> list[same.Case]:
     """Give three calls of a step on each mesh, and maybe a fourth."""
     optimizer = f"optimizer_on({{mesh}}, {tx})"
     both = f"counted_mlp({{mesh}}), {optimizer}"
-    return on_meshes(
+    return same.on_meshes(
         f"data_parallel_step({both}, {{mesh}})",
         step=f"{both}, {batch}",
         then=then and f"counted_mlp({{mesh}}, seed=1), {optimizer}, {then}",
@@ -24,7 +22,7 @@ def cases(
     )
 
 
-def left(seen: Seen) -> dict[str, Any]:
+def left(seen: same.Seen) -> dict[str, Any]:
     """Give the arrays of models and optimizers after all calls."""
     arrays = measures.step_arguments(seen)
     return {
@@ -34,7 +32,7 @@ def left(seen: Seen) -> dict[str, Any]:
     }
 
 
-def loss(seen: Seen) -> Any:
+def loss(seen: same.Seen) -> Any:
     """Give what the step returned as it was called first."""
     return measures.step_results(seen)[0]
 
@@ -57,7 +55,7 @@ ERROR = "this is not the mean squared error of the batch before the update"
 UPDATE = "the model or the optimizer has other values after the updates"
 IGNORED = "the fourth call does not use its own model and batch"
 BEFORE = same.Rival(
-    lambda *of: by_path({"0": of[0], "1": of[1]}),
+    lambda *of: same.leaves_by_path({"0": of[0], "1": of[1]}),
     "nothing was written to the model and the optimizer",
     read="The API",
 )
@@ -71,7 +69,7 @@ TALK = "a step needs one all-reduce and no more"
 SHOWN = "On eight devices"
 LOOP = "A step made in the loop"
 CHECKS = (
-    same.contract(ALL, lambda seen: type_of(loss(seen)), NO_LOSS),
+    same.contract(ALL, lambda seen: same.type_of(loss(seen)), NO_LOSS),
     same.values(ALL, loss, ERROR),
     same.values(OTHERS, lambda s: measures.step_results(s)[-1], IGNORED),
     same.values(ALL, left, UPDATE, rivals=[BEFORE]),

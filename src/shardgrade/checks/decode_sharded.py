@@ -7,23 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardgrade.grading import same
-from shardgrade.grading.agreement import SENT, AtMost, Limited
-from shardgrade.grading.attempt import Attempt, arguments
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    by_path,
-    calls_noted,
-    observe,
-    of_made,
-    once,
-    require_alive,
-    those,
-)
-from shardgrade.grading.differences import type_of
-from shardgrade.grading.measures.placement import shards_by_path
-from shardgrade.grading.measures.results import types_by_path
+from shardgrade.grading import measures, same
 from shardscope.programs.report import Program
 
 # Neither in order nor from 0, and up to the last one of the cache, which is
@@ -82,15 +66,16 @@ def buffers(array: Any) -> list[int]:
     ]
 
 
-@once
-def decoded(attempt: Attempt, case: Case) -> Decoded:
+@same.cache_case
+def decoded(attempt: same.Attempt, case: same.Case) -> Decoded:
     """Call the step for some tokens, each with the cache before it.
 
     The last call takes the first token, other params and another cache.
     """
-    step = observe(attempt, case).result
+    step = same.observe(attempt, case).result
     (params, cache, *token), (*more, new_params, new_cache) = (
-        arguments(f"step({code})")[0][0] for code in (case.step, case.then)
+        same.arguments(f"step({code})")[0][0]
+        for code in (case.step, case.then)
     )
     attempt.name_call(case.code, case.given)
     pairs = [*token, *more, *token]
@@ -101,43 +86,50 @@ def decoded(attempt: Attempt, case: Case) -> Decoded:
         mesh.shape["model"],
         along.ravel().tolist(),
     )
-    with calls_noted(attempt) as call:
+    with same.note_calls(attempt) as call:
         made.programs = call.programs
         for turn, name in enumerate(TURNS):
             x, given = pairs[2 * turn : 2 * turn + 2]
             if name == OTHERS:
                 params, cache = new_params, new_cache
-            old, like = by_path(cache), types_by_path((x, cache))
+            old, like = (
+                same.leaves_by_path(cache),
+                measures.types_by_path((x, cache)),
+            )
             before = {path: buffers(each) for path, each in old.items()}
             result = call(step, params, cache, x, given)
-            made.types = types_by_path(result)
+            made.types = measures.types_by_path(result)
             others = {"params": params, "x": x}
-            made.lost = those(by_path(others), deleted=True)
+            made.lost = same.paths_by_deletion(
+                same.leaves_by_path(others), deleted=True
+            )
             if made.types != like or made.lost:
                 # There can be no next call.
                 break
             y, cache = result
-            require_alive(cache)
+            same.require_alive(cache)
             made.outputs[name] = jax.device_get(y)
             which = "second" if name == OTHERS else "first"
             made.caches[which] = jax.device_get(cache)
-            made.layouts[name] = shards_by_path({"y": y, "cache": cache})
-            made.kept |= set(those(old, deleted=False))
+            made.layouts[name] = measures.shards_by_path(
+                {"y": y, "cache": cache}
+            )
+            made.kept |= set(same.paths_by_deletion(old, deleted=False))
             made.moved |= {
                 path
-                for path, each in by_path(cache).items()
+                for path, each in same.leaves_by_path(cache).items()
                 if buffers(each) != before[path]
             }
     return made
 
 
-of_calls = partial(of_made, decoded)
+of_calls = partial(same.measure_made, decoded)
 
 
-def kind(seen: Seen) -> str:
+def kind(seen: same.Seen) -> str:
     """Name what was returned."""
     found = seen.result
-    return "a function" if callable(found) else type_of(found)
+    return "a function" if callable(found) else same.type_of(found)
 
 
 def named(paths: set[str], where: str) -> str:
@@ -161,7 +153,7 @@ def sent(made: Decoded) -> int:
     return sum(each.sent() for each in made.programs[0])
 
 
-def sent_over_data(made: Decoded) -> Limited:
+def sent_over_data(made: Decoded) -> same.Limited:
     """Count those that it sends to devices with other sequences."""
     count = sum(
         part.sent * part.times
@@ -169,7 +161,7 @@ def sent_over_data(made: Decoded) -> Limited:
         for part in each.communication
         if any(len({made.data[i] for i in g}) > 1 for g in part.groups)
     )
-    return Limited(count, SCALARS, SENT)
+    return same.Limited(count, SCALARS, same.SENT)
 
 
 def sums(made: Decoded) -> str:
@@ -178,14 +170,14 @@ def sums(made: Decoded) -> str:
     return f"a device sends {'something' if some else 'nothing'}"
 
 
-def temporaries(made: Decoded) -> Limited:
+def temporaries(made: Decoded) -> same.Limited:
     """Count the bytes of a device's temporaries."""
     most = max((p.memory.temporaries for p in made.programs[0]), default=0)
     limit = CACHES * made.size
-    return Limited(most, limit, "bytes of temporaries on a device")
+    return same.Limited(most, limit, "bytes of temporaries on a device")
 
 
-def on(mesh: str, heads: int, kv_heads: int, position: str) -> Case:
+def on(mesh: str, heads: int, kv_heads: int, position: str) -> same.Case:
     """Decode some tokens on a mesh, with positions of a kind."""
     params = f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}"
     cache = f"kv_cache({BATCH}, {LENGTH}, {kv_heads}, 8, {mesh}"
@@ -196,7 +188,7 @@ def on(mesh: str, heads: int, kv_heads: int, position: str) -> Case:
         for seed, each in enumerate(POSITIONS)
     )
     later = ", ".join(map(str, POSITIONS[1:]))
-    return Case(
+    return same.Case(
         f"decode_sharded({mesh})",
         step=f"{params}), {cache}), {first}",
         then=", ".join(
@@ -305,7 +297,7 @@ CHECKS = (
         of_calls(sent),
         MORE,
         read="On eight devices",
-        agree=AtMost(1, SENT, more=SCALARS),
+        agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     same.communication(CASES, of_calls(sums), NOTHING),
     same.placement(CASES, of_calls(temporaries), LARGE),

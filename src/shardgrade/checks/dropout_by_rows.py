@@ -7,19 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardgrade.grading import same
-from shardgrade.grading.agreement import HELD, Near
-from shardgrade.grading.attempt import Attempt, arguments
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    observe,
-    of_made,
-    on_meshes,
-    once,
-)
-from shardgrade.grading.measures.programs import counted
-from shardgrade.grading.measures.results import types_by_path
+from shardgrade.grading import measures, same
 from shardscope.hlo import Module, Run, arrays_in, bytes_in, runs_of
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
@@ -55,12 +43,12 @@ class Dropped:
     program: Program
 
 
-@once
-def dropped(attempt: Attempt, case: Case) -> Dropped:
+@same.cache_case
+def dropped(attempt: same.Attempt, case: same.Case) -> Dropped:
     """Drop entries with three keys, by a function that is compiled once."""
-    seen = observe(attempt, case)
+    seen = same.observe(attempt, case)
     _, rate, _, mesh = seen.arguments
-    (((x, key), _),) = arguments(f"step({case.step})")
+    (((x, key), _),) = same.arguments(f"step({case.step})")
     attempt.name_call(case.code, case.given)
     # Each of the others differs in one of the key's two words.
     words = jax.random.key_data(key)
@@ -148,11 +136,11 @@ def slopes(made: Dropped) -> str:
     return f"{gradient[index]:.4g} at {[*index]}, where y is {fate}"
 
 
-def like(first: Case, name: str = "") -> Callable[[Seen], str]:
+def like(first: same.Case, name: str = "") -> Callable[[same.Seen], str]:
     """Give the function that compares a mask with that of a case."""
     name = name or first.call
 
-    def compare(seen: Seen) -> str:
+    def compare(seen: same.Seen) -> str:
         mine, other = (
             dropped(seen.attempt, case).kept[0]
             for case in (seen.case, first)
@@ -189,7 +177,7 @@ def turns_known(made: Dropped) -> str:
     return "xor in a loop with an unknown number of turns"
 
 
-def share_hashed(seen: Seen) -> str:
+def share_hashed(seen: same.Seen) -> str:
     """Compare what a device hashes with its share of the whole."""
     mine, whole = (dropped(seen.attempt, c) for c in (seen.case, WHOLE))
     own = max(hashed(mine) - MORE, 0)
@@ -200,13 +188,13 @@ def share_hashed(seen: Seen) -> str:
     return f"{times:.1f} {share}"
 
 
-def quantities(attempt: Attempt) -> dict[str, str]:
+def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
     made = dropped(attempt, CASES[0])
     return {
-        "collectives": counted([made.program]),
+        "collectives": measures.count_collectives([made.program]),
         "xor on a device": f"{hashed(made):,}",
-        HELD: f"{made.program.memory.total:,}",
+        same.HELD: f"{made.program.memory.total:,}",
     }
 
 
@@ -215,9 +203,9 @@ def drops(
     x: str = "normal(8, 16, 64)",
     rate: float = 0.25,
     more: str = "",
-) -> list[Case]:
+) -> list[same.Case]:
     """Drop entries of an array, on each mesh."""
-    return on_meshes(
+    return same.on_meshes(
         f"in_blocks(dropout_by_rows, {rate}, {spec}, {{mesh}}{more})",
         step=f"{x}, random_key(0)",
     )
@@ -248,12 +236,14 @@ SHARES = "A mask that is cut out of a larger one"
 CHECKS = (
     same.contract(
         [*SAMPLES, *NOTHING],
-        of_made(dropped, lambda made: types_by_path(made.results[0])),
+        same.measure_made(
+            dropped, lambda made: measures.types_by_path(made.results[0])
+        ),
         "y, or the gradient, has another dtype or shape than x",
     ),
     same.values(
         SAMPLES,
-        of_made(dropped, repeats),
+        same.measure_made(dropped, repeats),
         "entries are not dropped independently: the mask is like a moved"
         " copy of itself",
         read="On eight devices",
@@ -267,23 +257,23 @@ CHECKS = (
     ),
     same.values(
         [*SAMPLES, *NOTHING],
-        of_made(dropped, share_kept),
+        same.measure_made(dropped, share_kept),
         "entries are not dropped with the probability rate",
     ),
     same.values(
         [*SAMPLES, *NOTHING],
-        of_made(dropped, scaled),
+        same.measure_made(dropped, scaled),
         "a kept entry is not x / (1 - rate)",
-        agree=Near([2**-6], of_each=True),
+        agree=same.Near([2**-6], of_each=True),
     ),
     same.values(
         SAMPLES,
-        of_made(dropped, other_key),
+        same.measure_made(dropped, other_key),
         "the mask ignores the key or a part of it, or hardly depends on it",
     ),
     same.values(
         [*COPIES, WHOLE],
-        of_made(dropped, copies),
+        same.measure_made(dropped, copies),
         "where x is replicated, its copies have different masks",
         read=AXES,
     ),
@@ -301,17 +291,19 @@ CHECKS = (
     ),
     same.values(
         ALL,
-        of_made(dropped, slopes),
+        same.measure_made(dropped, slopes),
         "the gradient does not pass through the mask of y",
     ),
     same.communication(
         ALL,
-        of_made(dropped, lambda made: counted([made.program])),
+        same.measure_made(
+            dropped, lambda made: measures.count_collectives([made.program])
+        ),
         "the devices exchange data, although the mask needs none",
     ),
     same.placement(
         [*CASES, WHOLE],
-        of_made(dropped, turns_known),
+        same.measure_made(dropped, turns_known),
         "the grader can't count the hashes in a loop whose number of turns"
         " isn't known at compile time. Use jax.lax.map or jax.lax.scan",
     ),

@@ -9,17 +9,6 @@ from flax import nnx
 
 from shardbook import inputs
 from shardgrade.grading import measures, same, spies
-from shardgrade.grading.agreement import HELD, AtMost
-from shardgrade.grading.attempt import Crashed
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    by_path,
-    compiled,
-    on_meshes,
-)
-from shardgrade.grading.differences import type_of
-from shardgrade.grading.measures.programs import is_spread
 
 
 @contextmanager
@@ -37,9 +26,9 @@ def tagged() -> Iterator[list[tuple[Any, Any]]]:
 
 
 @contextmanager
-def guarded() -> Iterator[list[Crashed]]:
+def guarded() -> Iterator[list[same.Crashed]]:
     """Note a copy onto devices that is refused once the model is there."""
-    refused: list[Crashed] = []
+    refused: list[same.Crashed] = []
     with ExitStack() as stack:
 
         def begin(*_: Any) -> None:
@@ -50,28 +39,30 @@ def guarded() -> Iterator[list[Crashed]]:
         try:
             with spies.returned(begin, inputs.placed):
                 yield refused
-        except Crashed as crash:
+        except same.Crashed as crash:
             if "Disallowed" not in str(crash.error):
                 raise
             refused.append(crash)
 
 
-def copies(seen: Seen) -> str:
+def copies(seen: same.Seen) -> str:
     """Tell whether a guarded call made a copy."""
     return f"{'a' if seen.noted else 'no'} copy onto a device"
 
 
-def arrays(seen: Seen) -> dict[str, Any]:
+def arrays(seen: same.Seen) -> dict[str, Any]:
     """Give the arrays of the model, as the call has left them."""
-    return by_path(seen.arguments[0])
+    return same.leaves_by_path(seen.arguments[0])
 
 
-def dtypes(seen: Seen) -> dict[str, str]:
+def dtypes(seen: same.Seen) -> dict[str, str]:
     """Name dtype and shape of each array."""
-    return {path: type_of(array) for path, array in arrays(seen).items()}
+    return {
+        path: same.type_of(array) for path, array in arrays(seen).items()
+    }
 
 
-def same_variables(seen: Seen) -> dict[str, str]:
+def same_variables(seen: same.Seen) -> dict[str, str]:
     """Tell which Variables are those of before, with their metadata."""
     before = [id(variable) for variable, _ in seen.noted]
     return {
@@ -84,7 +75,7 @@ def same_variables(seen: Seen) -> dict[str, str]:
     }
 
 
-def same_arrays(seen: Seen) -> dict[str, str]:
+def same_arrays(seen: same.Seen) -> dict[str, str]:
     """Tell which Variables hold the arrays of before."""
     before = [id(array) for _, array in seen.noted]
     return {
@@ -93,19 +84,21 @@ def same_arrays(seen: Seen) -> dict[str, str]:
     }
 
 
-def bytes_on_mesh(seen: Seen) -> int:
+def bytes_on_mesh(seen: same.Seen) -> int:
     """Give the most bytes that a program of several devices needs on one.
 
     What is edited on one device was copied there, which has its own check.
     """
-    programs = filter(is_spread, compiled(seen.attempt, seen.case))
+    programs = filter(
+        measures.is_spread, same.compiled_programs(seen.attempt, seen.case)
+    )
     return max((each.memory.total for each in programs), default=0)
 
 
 COUNT = jax.device_count()
 # The kernels of an MLP have one shape, and not the same sharding.
 MLPS = "named(a=mlp(16, 16, 16), b=mlp(16, 16, 16, 1))"
-CASES = on_meshes(
+CASES = same.on_meshes(
     f"edit_kernels(placed({MLPS}, {{mesh}}), 'a.*kernel', lambda k: 1 - k)"
 )
 # The meshes are tried above: for what follows, one is enough.
@@ -116,13 +109,13 @@ for edit in (
     "edit_kernels(placed(vision(16, 8), {mesh}), r'attention[.](query|key)"
     "[.]kernel|norm[.]mean|dropout[.]rngs[.]count', lambda k: k + 1)",
 ):
-    CASES += on_meshes(edit)[:1]
+    CASES += same.on_meshes(edit)[:1]
 TWICE = (
     f"edit_kernels(twice(placed(mlp(8, 16, 8), mesh_of({COUNT}, 1))), "
     "'.*kernel', lambda k: k / 2)"
 )
 TAGGED = [
-    Case(call, "where each Variable has the metadata lr_scale", tagged)
+    same.Case(call, "where each Variable has the metadata lr_scale", tagged)
     for call in (CASES[0].call, TWICE)
 ]
 LARGE = [
@@ -132,7 +125,7 @@ LARGE = [
 ]
 EXAMPLE = LARGE[0]
 # One edit on each mesh: to see programs, all are compiled again.
-TALKING: list[Case | str] = [*CASES[:3], *LARGE]
+TALKING: list[same.Case | str] = [*CASES[:3], *LARGE]
 NO_MATCH = "edit_kernels(placed(mlp(8, 16, 8), mesh_of(1, 1)), '{}', abs)"
 NOTHING = "edit_kernels changes the model in place, and returns None"
 DTYPE = "the dtype or the shape of an array has changed"
@@ -149,14 +142,14 @@ UNMATCHED = (
     "pattern in its message"
 )
 BEFORE = same.Rival(
-    lambda model, *_: by_path(model),
+    lambda model, *_: same.leaves_by_path(model),
     "the model that was passed in is unchanged: write to its own Variables",
     read="The API",
 )
 SHOWN = "On eight devices"
-BYTES = AtMost(3, HELD)
+BYTES = same.AtMost(3, same.HELD)
 CHECKS = (
-    same.contract(CASES, measures.kind, NOTHING),
+    same.contract(CASES, measures.class_name, NOTHING),
     same.contract(CASES, dtypes, DTYPE),
     same.values(CASES, arrays, VALUES, rivals=[BEFORE]),
     same.values(TWICE, arrays, ONCE, read="A Variable edited twice"),

@@ -9,17 +9,6 @@ import jax
 
 from shardbook.problems.explicit_mlp import explicit_mlp
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import SENT, AtMost, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    compile_and_run,
-    given,
-    of_made,
-    on_meshes,
-    once,
-)
 from shardscope.programs.report import Program
 
 GIVEN = (
@@ -30,8 +19,8 @@ GIVEN = (
 SCALARS = 64
 
 
-@once
-def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
+@same.cache_case
+def trained(attempt: same.Attempt, case: same.Case) -> tuple[Any, Program]:
     """Take the gradients of a loss under jit, and give the program too."""
     attempt.name_call(case.call, case.given)
     function: Any = attempt.function
@@ -40,21 +29,21 @@ def trained(attempt: Attempt, case: Case) -> tuple[Any, Program]:
         return (function(params, x) ** 2).sum(axis=1).mean()
 
     step = jax.value_and_grad(loss, argnums=(0, 1))
-    (_, gradients), report = compile_and_run(
-        attempt, step, *given(attempt, case)
+    (_, gradients), report = same.compile_and_run(
+        attempt, step, *same.make_arguments(attempt, case)
     )
     return gradients, report
 
 
-of_steps = partial(of_made, trained)
+of_steps = partial(same.measure_made, trained)
 
 
-def type_of(seen: Seen) -> str:
+def type_of(seen: same.Seen) -> str:
     """Write the type of what was returned, with its sharding."""
     return str(jax.typeof(seen.result))
 
 
-def over(axis: str) -> Callable[[Seen], int]:
+def over(axis: str) -> Callable[[same.Seen], int]:
     """Give the function that counts what is sent: over "data", or else."""
 
     def count(made: tuple[Any, Program]) -> int:
@@ -70,9 +59,9 @@ def added_by_each(params: Any, x: jax.Array) -> Any:
     return explicit_mlp(params, x) + others * x
 
 
-def branches(rows: int, dim: int, *hidden: int) -> list[Case]:
+def branches(rows: int, dim: int, *hidden: int) -> list[same.Case]:
     """Add up branches on each mesh, of Explicit axes."""
-    return on_meshes(
+    return same.on_meshes(
         f"in_jit(explicit_mlp)(mlp_branches({dim}, {list(hidden)}, "
         f"explicit({{mesh}})), laid_out(normal({rows}, {dim}), P('data'), "
         "explicit({mesh})))",
@@ -118,7 +107,7 @@ MIXED = "An unreduced sum that meets something else"
 LEFT = "A result that is left unreduced"
 EACH = "A sum for each branch"
 BACK = "A gradient that is added up for each branch"
-BYTES = AtMost(1, SENT)
+BYTES = same.AtMost(1, same.SENT)
 CHECKS = (
     same.types(CASES),
     same.contract(CASES, type_of, TYPE, read=LEFT),
@@ -127,7 +116,7 @@ CHECKS = (
         STEPS,
         of_steps(lambda made: made[0]),
         SLOPES,
-        agree=Near([1e-3]),
+        agree=same.Near([1e-3]),
     ),
     same.communication(
         CASES, measures.bytes_sent, FORWARD, read=EACH, agree=BYTES

@@ -3,17 +3,16 @@
 from dataclasses import replace
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import on_meshes
 
 BATCHES = ("numpy_rows(32, 4)", "numpy_rows(16, 2, 3, 2, dtype='int32')")
 CALL = "feed_batch(rows_of_process({batch}, {mesh}), {mesh})"
-EACH = [on_meshes(CALL.replace("{batch}", batch)) for batch in BATCHES]
+EACH = [same.on_meshes(CALL.replace("{batch}", batch)) for batch in BATCHES]
 # Where all hand in the same rows, another spec is another shape as well.
 PARTS = [case for cases in EACH for case in cases[:-1]]
 SAME = [cases[-1] for cases in EACH]
 CASES = PARTS + SAME
 AGAIN = CALL.replace("{batch}", "numpy_rows(32, 4, seed=1)")
-BACKWARDS = on_meshes(
+BACKWARDS = same.on_meshes(
     CALL.replace("{batch}", "numpy_rows(32)").replace(
         "{mesh}", "backwards({mesh})"
     ),
@@ -21,7 +20,7 @@ BACKWARDS = on_meshes(
 )
 EXAMPLE = CASES[0].call
 # Of 2 MiB, so that what is sent of it can't be small.
-LARGE = on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
+LARGE = same.on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
 USUAL = "numpy_rows(16, 4)"
 OTHERS = {
     "fewer rows": "numpy_rows(8, 4)",
@@ -33,7 +32,9 @@ LONG = "numpy_rows(0, 1000, 1000, 1000), numpy_rows(0, 1000, 1000, 1001)"
 APART = [
     case
     for pair in (LONG, *(f"{USUAL}, {other}" for other in OTHERS.values()))
-    for case in on_meshes(f"feed_batch(except_last({pair}), {{mesh}})")[:2]
+    for case in same.on_meshes(
+        f"feed_batch(except_last({pair}), {{mesh}})"
+    )[:2]
 ]
 CHECKS = (
     *(
@@ -43,7 +44,7 @@ CHECKS = (
             same.types(cases),
             same.placement(
                 cases,
-                measures.layouts,
+                measures.result_layouts,
                 'the batch is not sharded as P("data")',
                 read="The API",
             ),
@@ -51,12 +52,12 @@ CHECKS = (
     ),
     same.values(
         CASES,
-        measures.held,
+        measures.local_slices,
         "a process doesn't hold the rows that belong to its devices",
     ),
     same.values(
-        on_meshes(AGAIN)[:1],
-        measures.held,
+        same.on_meshes(AGAIN)[:1],
+        measures.local_slices,
         "a later call of the same shape does not return its own rows",
     ),
     same.placement(
@@ -64,21 +65,21 @@ CHECKS = (
             CASES[0],
             given="where copies from one device to another are refused",
         ),
-        measures.copies,
+        measures.describe_copies,
         "rows go to one device first and are copied from there",
-        under=measures.guarded_copies,
+        under=measures.note_copies,
     ),
     same.communication(
         LARGE,
         measures.sends_little,
         "rows travel between devices, though each process has its own",
         read="Rows that travel",
-        under=measures.runs_noted,
+        under=measures.note_runs,
     ),
     same.types(BACKWARDS),
     same.values(
         BACKWARDS,
-        measures.held,
+        measures.local_slices,
         "a process's rows don't stand where its devices are in the mesh",
     ),
     same.refusal(
@@ -89,7 +90,7 @@ CHECKS = (
     ),
     *(
         same.refusal(
-            on_meshes(
+            same.on_meshes(
                 f"feed_batch(except_last({USUAL}, {OTHERS[other]}), "
                 "{mesh})"
             ),

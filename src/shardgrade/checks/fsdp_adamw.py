@@ -10,23 +10,6 @@ import numpy as np
 
 from shardbook import inputs
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, AtMost
-from shardgrade.grading.attempt import Attempt, arguments, solution
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    by_path,
-    calls_noted,
-    observe,
-    of_made,
-    on_meshes,
-    once,
-    require_alive,
-    those,
-)
-from shardgrade.grading.differences import trained_apart, type_of
-from shardgrade.grading.measures.placement import shards_by_path
-from shardgrade.grading.measures.results import types_by_path
 from shardgrade.grading.spies import replaced
 from shardscope.programs.report import Program
 
@@ -47,9 +30,9 @@ def traced_losses() -> Iterator[list[str]]:
         yield calls
 
 
-def cases(arguments: str, batch: str) -> list[Case]:
+def cases(arguments: str, batch: str) -> list[same.Case]:
     """Give a call on each mesh, and four batches for its step."""
-    return on_meshes(
+    return same.on_meshes(
         f"fsdp_adamw({arguments})",
         then=", ".join(batch.replace("SEED", str(i)) for i in range(4)),
         given="where step(model, optimizer, batch) is called four times, "
@@ -98,48 +81,50 @@ class Trained:
     traces: list[int]
 
 
-@once
-def trained(attempt: Attempt, case: Case) -> Trained:
+@same.cache_case
+def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     """Make four steps with what a call returned."""
-    seen = observe(attempt, case)
+    seen = same.observe(attempt, case)
     *both, step = seen.result
-    ((batches, _),) = arguments(f"step({case.then})")
+    ((batches, _),) = same.arguments(f"step({case.then})")
     attempt.name_call(case.call, case.given)
-    first, before = by_path(both), shards_by_path(both)
+    first, before = same.leaves_by_path(both), measures.shards_by_path(both)
     losses, traces = [], []
-    with calls_noted(attempt) as call:
+    with same.note_calls(attempt) as call:
         for batch in batches:
             called = len(seen.noted)
             losses.append(call(step, *both, batch))
             traces.append(len(seen.noted) - called)
-            require_alive(both)
+            same.require_alive(both)
     return Trained(
-        [before, shards_by_path(both)],
+        [before, measures.shards_by_path(both)],
         losses,
-        by_path(both),
-        those(first, deleted=False),
+        same.leaves_by_path(both),
+        same.paths_by_deletion(first, deleted=False),
         call.programs,
         traces,
     )
 
 
-of_steps = partial(of_made, trained)
+of_steps = partial(same.measure_made, trained)
 
 
-def kinds(seen: Seen) -> str:
+def kinds(seen: same.Seen) -> str:
     """Name what was returned."""
     result = seen.result
     if not isinstance(result, tuple | list):
-        return type_of(result)
+        return same.type_of(result)
     return ", ".join(
-        "a function" if callable(each) and number == 2 else type_of(each)
+        "a function"
+        if callable(each) and number == 2
+        else same.type_of(each)
         for number, each in enumerate(result)
     )
 
 
-def types(seen: Seen) -> str:
+def types(seen: same.Seen) -> str:
     """Write paths, dtypes and shapes of the model and the optimizer."""
-    return types_by_path([*seen.result][:2])
+    return measures.types_by_path([*seen.result][:2])
 
 
 def part_of(path: str, leaf: Any) -> str:
@@ -149,10 +134,10 @@ def part_of(path: str, leaf: Any) -> str:
     return "moments" if leaf.ndim else "scalars"
 
 
-def placed(part: str, seen: Seen) -> dict[str, str]:
+def placed(part: str, seen: same.Seen) -> dict[str, str]:
     """Describe the shards of a part, as they were before the steps."""
     shards = trained(seen.attempt, seen.case).layouts[0]
-    arrays = by_path([*seen.result][:2])
+    arrays = same.leaves_by_path([*seen.result][:2])
     return {
         path: shards[path]
         for path, leaf in arrays.items()
@@ -160,14 +145,14 @@ def placed(part: str, seen: Seen) -> dict[str, str]:
     }
 
 
-def errors(seen: Seen) -> str:
+def errors(seen: same.Seen) -> str:
     """Name the arrays that are not as after the solution's steps."""
     found = trained(seen.attempt, seen.case).arrays
-    right = trained(solution(seen.attempt.problem), seen.case).arrays
-    return trained_apart(found, right)
+    right = trained(same.solution(seen.attempt.problem), seen.case).arrays
+    return same.trained_apart(found, right)
 
 
-def sent(axis: int, seen: Seen) -> int:
+def sent(axis: int, seen: same.Seen) -> int:
     """Count what a device sends along a mesh axis in the first step."""
     shape = seen.arguments[3].devices.shape
     total = 0
@@ -241,10 +226,10 @@ CHECKS = (
         measures.program_bytes,
         WHOLE,
         read="The API",
-        agree=AtMost(1.1, HELD, more=1024),
+        agree=same.AtMost(1.1, same.HELD, more=1024),
     ),
     same.contract(
-        ALL, of_steps(lambda made: [*map(type_of, made.losses)]), LOSS
+        ALL, of_steps(lambda made: [*map(same.type_of, made.losses)]), LOSS
     ),
     same.values(ALL, of_steps(lambda made: made.losses), LOSS),
     same.values(ALL, errors, UPDATE),
@@ -266,7 +251,7 @@ CHECKS = (
             partial(sent, number),
             MORE.format(axis),
             read=EDGES,
-            agree=AtMost(1.1, "bytes", more=256),
+            agree=same.AtMost(1.1, "bytes", more=256),
         )
         for number, axis in enumerate(("data", "model"))
     ),
@@ -275,7 +260,7 @@ CHECKS = (
         of_steps(memory),
         ROOM,
         read=EDGES,
-        agree=AtMost(1.1, HELD),
+        agree=same.AtMost(1.1, same.HELD),
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

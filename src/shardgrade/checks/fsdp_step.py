@@ -2,23 +2,21 @@
 
 from shardbook.problems.fsdp_step import fsdp_step
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import AtMost
-from shardgrade.grading.cases import on_meshes
 
 MAKE = "fsdp_step(squared_error, FSDP_SPECS, {mesh}, "
 PARAMS = "laid_out(mlp_params(16, 40, 24), FSDP_SPECS, {mesh}), "
 STEP = f"{PARAMS}examples(16, 16, 24, {{mesh}})"
 # Other trees, loss and rate, with all devices along "data".
-OTHER = on_meshes(
+OTHER = same.on_meshes(
     "fsdp_step(scaled_error, SCALED_SPECS, {mesh}, 0.125)("
     "laid_out([normal(16, 3), normal()], SCALED_SPECS, {mesh}), "
     "tuple(examples(8, 16, 3, {mesh}).values()))",
     programs=True,
 )[-2]
-CASES = [*on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
+CASES = [*same.on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
 NAN = "{'x': normal(24, 16), 'y': with_nan(normal(24, 24, seed=1))}"
 # Of all cases, this one alone has this rate.
-REPEATED = on_meshes(
+REPEATED = same.on_meshes(
     f"{MAKE}0.25)",
     step=STEP,
     then=f"{PARAMS}laid_out({NAN}, P('data'), {{mesh}})",
@@ -66,16 +64,18 @@ CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
     same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
+    same.placement(CASES, measures.runs_on_mesh, NOWHERE, read="The API"),
     same.placement(
         CASES,
         measures.argument_bytes,
         WHOLE,
         # A program for the update takes the gradients too.
-        agree=AtMost(2, "bytes of arguments on a device"),
+        agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
     *(
-        same.communication(CASES, measures.sent(kinds), why, read=read)
+        same.communication(
+            CASES, measures.sent_by_kind(kinds), why, read=read
+        )
         for kinds, why, read in TALK
     ),
     same.values(REPEATED, measures.step_results, LATER),

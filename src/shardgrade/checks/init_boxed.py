@@ -6,31 +6,28 @@ import jax
 from flax import linen as nn
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, AtMost
-from shardgrade.grading.cases import Case, Seen, by_path, on_meshes
-from shardgrade.grading.differences import type_of
 from shardscope.arrays.paths import dotted
 
 
 def cases(
     layer: str, rules: str = "", x: str = "normal(4, 16)"
-) -> list[Case]:
+) -> list[same.Case]:
     """Give a call for each mesh."""
     rest = f", {rules}" * bool(rules)
-    return on_meshes(
+    return same.on_meshes(
         f"init_boxed({layer}, random_key(3), {x}, {{mesh}}{rest})"
     )
 
 
-def arrays(seen: Seen) -> str:
+def arrays(seen: same.Seen) -> str:
     """Describe the arrays of the result, in boxes or not."""
-    found = by_path(seen.result)
+    found = same.leaves_by_path(seen.result)
     return "\n".join(
-        f"{path} {type_of(leaf)}" for path, leaf in found.items()
+        f"{path} {same.type_of(leaf)}" for path, leaf in found.items()
     )
 
 
-def parts(seen: Seen) -> dict[str, Any]:
+def parts(seen: same.Seen) -> dict[str, Any]:
     """Give the boxes of the result, and the arrays without one, by path."""
     leaves = jax.tree.leaves_with_path(
         seen.result, is_leaf=nn.meta.is_axis_metadata
@@ -38,7 +35,7 @@ def parts(seen: Seen) -> dict[str, Any]:
     return {dotted(path): leaf for path, leaf in leaves}
 
 
-def boxes(seen: Seen) -> str:
+def boxes(seen: same.Seen) -> str:
     """Describe the box of each array, in a line."""
     return "\n".join(
         f"{path}: {type(leaf).__name__} of {leaf.names}"
@@ -48,7 +45,7 @@ def boxes(seen: Seen) -> str:
     )
 
 
-def without_box(seen: Seen) -> dict[str, str]:
+def without_box(seen: same.Seen) -> dict[str, str]:
     """Describe the shards of each array that has no box."""
     return {
         path: measures.describe_shards(leaf)
@@ -96,7 +93,7 @@ MIXED = cases(
     "[('mlp', 'model'), ('model', 'data')]",
 )[:1]
 CASES = [*ON_AXES, *ON_BOTH, *BY_RULES]
-LARGE = on_meshes(
+LARGE = same.on_meshes(
     "init_boxed(dense(512, ('data', 'model')), random_key(3), "
     "normal(4, 256), {mesh})",
     programs=True,
@@ -133,21 +130,21 @@ CHECKS = (
     ),
     same.placement(
         ON_AXES + ON_BOTH,
-        measures.layouts,
+        measures.result_layouts,
         "an array is not sharded by the mesh axes in its nn.Partitioned, "
         "which need no rule",
         read="The API",
     ),
     same.placement(
         BY_RULES + PRIORITY,
-        measures.layouts,
+        measures.result_layouts,
         "an array is not sharded as nn.logical_to_mesh_axes maps the names "
         "in its nn.LogicallyPartitioned by the rules",
         read="The API",
     ),
     same.placement(
         MIXED,
-        measures.layouts,
+        measures.result_layouts,
         "the rules apply only to the names in nn.LogicallyPartitioned; "
         "those in nn.Partitioned are mesh axes",
         read="Mesh axes that pass through the rules",
@@ -164,7 +161,7 @@ CHECKS = (
         "a program needs more memory on a device than it takes to make "
         "the shards",
         read="On eight devices",
-        agree=AtMost(1.05, HELD),
+        agree=same.AtMost(1.05, same.HELD),
     ),
     *(
         same.refusal(

@@ -1,17 +1,17 @@
 """What a right ``init_sharded`` must show."""
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, AtMost
-from shardgrade.grading.cases import Case, on_meshes
 
 
-def cases(build: str, rules: str = "RULES") -> list[Case]:
+def cases(build: str, rules: str = "RULES") -> list[same.Case]:
     """Give a call for each mesh."""
-    return on_meshes(f"init_sharded(lambda: {build}, {{mesh}}, {rules})")
+    return same.on_meshes(
+        f"init_sharded(lambda: {build}, {{mesh}}, {rules})"
+    )
 
 
 # The memory of programs is compared for a model whose arrays are large.
-LARGE = on_meshes(
+LARGE = same.on_meshes(
     "init_sharded(lambda: mlp(256, 512, 256), {mesh}, RULES)", programs=True
 )[:2]
 EXAMPLE = LARGE[0].call
@@ -38,7 +38,7 @@ CHECKS = (
     ),
     same.placement(
         CASES + ORDER,
-        measures.layouts,
+        measures.result_layouts,
         "an array is not sharded by the first rule that matches its whole "
         "path",
     ),
@@ -48,7 +48,7 @@ CHECKS = (
         "a program needs more memory on a device than it takes to make "
         "the shards",
         read="On eight devices",
-        agree=AtMost(1.05, HELD),
+        agree=same.AtMost(1.05, same.HELD),
     ),
     same.communication(
         LARGE,

@@ -6,17 +6,14 @@ import jax
 
 from shardbook.problems.megatron_mlp import mlp
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import AtMost
-from shardgrade.grading.cases import Seen, compiled, on_meshes
-from shardgrade.grading.measures.programs import is_spread
 
 
-def constants(seen: Seen) -> str:
+def constants(seen: same.Seen) -> str:
     """Describe the arrays that are constants of a program."""
     found = [
         array
-        for each in compiled(seen.attempt, seen.case)
-        if is_spread(each)
+        for each in same.compiled_programs(seen.attempt, seen.case)
+        if measures.is_spread(each)
         # Those of the reader: the compiler makes some of integers.
         for array in re.findall(
             r"= (b?f\d+\[\d[\d,]*\])\S* constant\(", each.text
@@ -25,7 +22,7 @@ def constants(seen: Seen) -> str:
     return "\n".join(dict.fromkeys(found)) or "no arrays"
 
 
-CASES = on_meshes(
+CASES = same.on_meshes(
     "megatron_mlp(committed(mlp_params(16, 40, 24)), "
     "committed(normal(8, 16)), {mesh})",
     programs=True,
@@ -56,13 +53,13 @@ CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[TWICE]),
     same.placement(CASES, measures.shards, LAYOUT, read="The API"),
-    same.placement(CASES, measures.on_mesh, NOWHERE, read="The API"),
+    same.placement(CASES, measures.runs_on_mesh, NOWHERE, read="The API"),
     same.placement(
         CASES,
         measures.argument_bytes,
         LARGE,
         read="On eight devices",
-        agree=AtMost(1, "bytes of arguments on a device"),
+        agree=same.AtMost(1, "bytes of arguments on a device"),
     ),
     same.placement(CASES, constants, CONSTANT),
     same.communication(

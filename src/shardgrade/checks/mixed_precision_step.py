@@ -10,28 +10,25 @@ import numpy as np
 
 from shardbook.problems.mixed_precision_step import mixed_precision_step
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import SENT, AtMost, Near
-from shardgrade.grading.attempt import Attempt, arguments
-from shardgrade.grading.cases import Case, Seen, given, on_meshes, once
 
 MAKE = "mixed_precision_step(mlp_error, %s, {mesh})"
 PARAMS = "laid_out(mlp_kernels(16, 64, 24), P('data'), {mesh}), "
 STEP = f"{PARAMS}examples(64, 16, 24, {{mesh}})"
 # A bfloat16 number would not change by so little.
-CASES = on_meshes(f"{MAKE % 0.01}({STEP})", programs=True)
+CASES = same.on_meshes(f"{MAKE % 0.01}({STEP})", programs=True)
 EXAMPLE = CASES[0].call
 # Another loss and tree, a batch with integers of rank 1, and a rate that
 # makes the gradient plain to see: on eight devices, it is the mean of 256,
 # six ones and -255, less 1/8 at each label. The scores are 0, because those
 # of such rows would be rounded in too many ways.
-LARGE = on_meshes(
+LARGE = same.on_meshes(
     "mixed_precision_step(mean_score, 16.0, {mesh})("
     "laid_out([0 * normal(1008)], P('data'), {mesh}), laid_out("
     f"large_and_small({max(2, jax.device_count())}, 1008), "
     "P('data'), {mesh}))",
     programs=True,
 )[-2]
-REPEATED = on_meshes(
+REPEATED = same.on_meshes(
     MAKE % 0.5,
     step=STEP,
     then=f"{PARAMS}examples(32, 16, 24, {{mesh}})",
@@ -51,13 +48,13 @@ MOVES = ("all_gather", "all_to_all", "collective_permute")
 BITS = {"bf16", "i16", "ui16"}
 
 
-@once
-def asked(attempt: Attempt, case: Case) -> dict[str, set[str]]:
+@same.cache_case
+def asked(attempt: same.Attempt, case: same.Case) -> dict[str, set[str]]:
     """Give the dtypes of each operation in what XLA is asked to compile.
 
     That of a single number, such as the loss, is ``"single f32"``.
     """
-    (made, _), (given, _) = arguments(case.call)
+    (made, _), (given, _) = same.arguments(case.call)
     attempt.name_call(case.call, case.given)
     function: Any = attempt.function
     with attempt.running():
@@ -72,10 +69,10 @@ def asked(attempt: Attempt, case: Case) -> dict[str, set[str]]:
 
 def others(
     right: str, accept: Callable[[str], bool], *names: str
-) -> Callable[[Seen], str]:
+) -> Callable[[same.Seen], str]:
     """Give the function that names what is asked for in another dtype."""
 
-    def describe(seen: Seen) -> str:
+    def describe(seen: same.Seen) -> str:
         found = asked(seen.attempt, seen.case)
         lines = [
             f"{name} of {dtype}"
@@ -88,7 +85,7 @@ def others(
     return describe
 
 
-def moves(seen: Seen) -> str:
+def moves(seen: same.Seen) -> str:
     """Tell whether the program asks for parameters of other devices."""
     found = asked(seen.attempt, seen.case)
     # A single device has them all.
@@ -97,9 +94,9 @@ def moves(seen: Seen) -> str:
     return f"{'an' if some else 'no'} all_gather in the program"
 
 
-def change(seen: Seen) -> Any:
+def change(seen: same.Seen) -> Any:
     """Give by how much the parameters have changed."""
-    old, _ = given(seen.attempt, seen.case)
+    old, _ = same.make_arguments(seen.attempt, seen.case)
     return jax.tree.map(
         lambda a, b: np.asarray(a) - np.asarray(b), seen.result[0], old
     )
@@ -171,15 +168,19 @@ EIGHT = "On eight devices"
 ALL = [LARGE, *CASES]
 CHECKS = (
     same.types(ALL),
-    same.values(LARGE, change, WRONG, rivals=SCALED, agree=Near([0.02])),
-    same.values(ALL, lambda seen: seen.result[1], LOSS, agree=Near([0.01])),
+    same.values(
+        LARGE, change, WRONG, rivals=SCALED, agree=same.Near([0.02])
+    ),
+    same.values(
+        ALL, lambda seen: seen.result[1], LOSS, agree=same.Near([0.01])
+    ),
     same.values(
         CASES,
         change,
         ROUNDED,
         read="An update in bfloat16",
         rivals=SCALED,
-        agree=Near([0.02]),
+        agree=same.Near([0.02]),
     ),
     same.placement(CASES, measures.shards, LAYOUT),
     same.structure(
@@ -219,9 +220,11 @@ CHECKS = (
         measures.bytes_sent,
         MORE,
         read=EIGHT,
-        agree=AtMost(1.05, SENT, more=64),
+        agree=same.AtMost(1.05, same.SENT, more=64),
     ),
-    same.values(REPEATED, measures.step_results, LATER, agree=Near([0.02])),
+    same.values(
+        REPEATED, measures.step_results, LATER, agree=same.Near([0.02])
+    ),
     same.placement(REPEATED, measures.step_kept("0"), KEPT),
     same.structure(REPEATED, measures.step_compilations, COMPILED),
 )

@@ -1,29 +1,28 @@
 """What a right ``one_metric`` must show, in each of two processes."""
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import on_meshes
 
 CASES = [
-    *on_meshes(
+    *same.on_meshes(
         'one_metric(spread(numpy_rows(64), P("data"), {mesh}), {mesh})'
     ),
-    *on_meshes(
+    *same.on_meshes(
         "one_metric(spread(numpy_rows(16, 8, 3, dtype='int32'), "
         'P("data", "model"), {mesh}), {mesh})'
     ),
-    *on_meshes(
+    *same.on_meshes(
         "one_metric(spread(numpy_rows(64, 2, dtype='bfloat16'), "
         'P(("data", "model")), {mesh}), {mesh})'
     ),
-    *on_meshes("one_metric(spread(numpy_rows(8), P(), {mesh}), {mesh})")[
-        :1
-    ],
+    *same.on_meshes(
+        "one_metric(spread(numpy_rows(8), P(), {mesh}), {mesh})"
+    )[:1],
 ]
 EXAMPLE = CASES[0].call
 # A mean of the shards over "data" alone would gather the others first.
 SPREAD = "one_metric(spread(numpy_rows(4096, 16), {spec}, {mesh}), {mesh})"
 LARGE = [
-    on_meshes(SPREAD.replace("{spec}", spec))[which]
+    same.on_meshes(SPREAD.replace("{spec}", spec))[which]
     for which, spec in (
         (0, 'P(("data", "model"))'),
         (-2, 'P("data")'),
@@ -34,7 +33,7 @@ LARGE = [
 
 CHECKS = (
     same.contract(
-        CASES, measures.kind, "the result must be a Python float"
+        CASES, measures.class_name, "the result must be a Python float"
     ),
     same.values(
         CASES,
@@ -45,7 +44,7 @@ CHECKS = (
     ),
     same.values(
         CASES,
-        measures.same_in_all,
+        measures.equal_in_all,
         "the processes get different numbers",
         read="A computation in one process",
     ),
@@ -54,7 +53,7 @@ CHECKS = (
         measures.sends_little,
         "values travel between devices: add them up on each device first",
         read="All values in every process",
-        under=measures.runs_noted,
+        under=measures.note_runs,
     ),
 )
 # What to read when an attempt raises: words of the error, a section.

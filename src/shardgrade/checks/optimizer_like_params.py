@@ -5,21 +5,22 @@ from functools import partial
 import numpy as np
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import Case, Seen, by_path, on_meshes
 
 SHARDED = "counted_mlp({mesh}, sharded=True)"
 
 
-def cases(tx: str, model: str = SHARDED) -> list[Case]:
+def cases(tx: str, model: str = SHARDED) -> list[same.Case]:
     """Give a call on each mesh for one transformation."""
-    return on_meshes(f"optimizer_like_params({model}, {tx}(), {{mesh}})")
+    return same.on_meshes(
+        f"optimizer_like_params({model}, {tx}(), {{mesh}})"
+    )
 
 
-def places(scalar: bool, seen: Seen) -> dict[str, str]:
+def places(scalar: bool, seen: same.Seen) -> dict[str, str]:
     """Describe where the scalars are, or all other arrays."""
     return {
         path: measures.describe_shards(leaf)
-        for path, leaf in by_path(seen.result).items()
+        for path, leaf in same.leaves_by_path(seen.result).items()
         if (np.ndim(leaf) == 0) == scalar
     }
 
@@ -45,7 +46,7 @@ ZEROS = "a moment from jnp.zeros is not sharded like its parameter"
 NO_TX = "the tx is another object, so a step would be traced again"
 OTHER = "an array with another shape than its parameter is not replicated"
 CHECKS = (
-    same.contract(ALL, measures.kind, NO_OPTIMIZER, read="The API"),
+    same.contract(ALL, measures.class_name, NO_OPTIMIZER, read="The API"),
     same.contract(ALL, measures.types, NO_OPTIMIZER, read="The API"),
     same.values(ALL, measures.result, NO_START),
     same.placement(ADAM, measures.argument_layouts, MOVED),

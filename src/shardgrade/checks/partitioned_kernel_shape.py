@@ -13,9 +13,6 @@ from jax.sharding import PartitionSpec as P
 
 from shardgrade.checks import _flax
 from shardgrade.grading import measures, same
-from shardgrade.grading.attempt import Crashed
-from shardgrade.grading.cases import Case, Seen
-from shardgrade.grading.differences import is_close
 
 
 @contextmanager
@@ -36,11 +33,11 @@ def altered() -> Iterator[list[nn.Dense]]:
         return call(x)
 
     # An attempt that compares the kernel with another one raises then.
-    with suppress(Crashed), nn.intercept_methods(alter):
+    with suppress(same.Crashed), nn.intercept_methods(alter):
         yield found
 
 
-def box(name: str, seen: Seen) -> str:
+def box(name: str, seen: same.Seen) -> str:
     """Describe the box of a parameter, and how many names it has."""
     found = seen.noted and seen.noted[-1].params.get(name)
     if not isinstance(found, nn.Partitioned):
@@ -51,7 +48,7 @@ def box(name: str, seen: Seen) -> str:
     return f"{type(found).__name__}{inner}, names: {names}"
 
 
-def drawn(seen: Seen) -> object:
+def drawn(seen: same.Seen) -> object:
     """Give what the initializer of the kernel draws from a known key."""
     layer = seen.noted[-1].layer
     key, shape = jax.random.key(5), (8, 16)
@@ -59,18 +56,18 @@ def drawn(seen: Seen) -> object:
 
 
 EXAMPLE = "partitioned_kernel_shape(0.0, normal(5, 3), 7.0)"
-ALL_ALTERED = Case(
+ALL_ALTERED = same.Case(
     "partitioned_kernel_shape(3, normal(5, 8).astype(int), 24)",
     "where each Dense makes a kernel of 16 rows and 64 columns",
     partial(_flax.denses, 16, 64),
 )
-BOXED_ALTERED = Case(
+BOXED_ALTERED = same.Case(
     "partitioned_kernel_shape(1.0, normal(2, 8), 32.0)",
     "where each boxed kernel has 16 rows and 64 columns",
     altered,
 )
 # A new shape, so that it is traced; a seed that float32 does not hold.
-WATCHED = Case(
+WATCHED = same.Case(
     "partitioned_kernel_shape(3000000001.0, normal(3, 8), 16.0)",
     under=_flax.denses,
 )
@@ -92,7 +89,7 @@ CHECKS = (
         (EXAMPLE, ALL_ALTERED, BOXED_ALTERED),
         measures.result,
         "this is not the shape [in_dim, features] of the kernel in the box",
-        agree=lambda got, want: got is None or is_close(got, want),
+        agree=lambda got, want: got is None or same.is_close(got, want),
     ),
     structure(
         partial(box, "bias"),

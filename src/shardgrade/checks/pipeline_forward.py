@@ -10,28 +10,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import (
-    FLOPS,
-    SENT,
-    AtLeast,
-    AtMost,
-    Limited,
-    Near,
-)
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    compile_and_run,
-    given,
-    of_made,
-    once,
-)
-from shardgrade.grading.measures.gradients import (
-    Slopes,
-    sent_over_data,
-    sent_over_model,
-)
-from shardgrade.grading.measures.placement import shards_by_path
 from shardscope.programs.report import Program
 
 GIVEN = (
@@ -43,7 +21,7 @@ SCALARS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Passed(Slopes):
+class Passed(measures.Slopes):
     """The same of a pipeline.
 
     Attributes:
@@ -53,10 +31,10 @@ class Passed(Slopes):
     passed: int
 
 
-@once
-def slopes(attempt: Attempt, case: Case) -> Passed:
+@same.cache_case
+def slopes(attempt: same.Attempt, case: same.Case) -> Passed:
     """Take the gradients of a loss under jit."""
-    block, stacked, x, mesh, count = given(attempt, case)
+    block, stacked, x, mesh, count = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 
@@ -64,7 +42,7 @@ def slopes(attempt: Attempt, case: Case) -> Passed:
         return (function(block, stacked, x, mesh, count) ** 2).sum()
 
     gradient = jax.grad(loss, argnums=(0, 1))
-    (of_stacked, of_x), report = compile_and_run(
+    (of_stacked, of_x), report = same.compile_and_run(
         attempt, gradient, stacked, x
     )
     data, stages = mesh.shape["data"], mesh.shape["model"]
@@ -82,10 +60,10 @@ def slopes(attempt: Attempt, case: Case) -> Passed:
     )
 
 
-of_slopes = partial(of_made, slopes)
+of_slopes = partial(same.measure_made, slopes)
 
 
-def finite(made: Slopes) -> str:
+def finite(made: measures.Slopes) -> str:
     """Say which gradients have entries that are no numbers."""
     bad = [
         name
@@ -95,13 +73,13 @@ def finite(made: Slopes) -> str:
     return f"NaN in the gradient of {' and '.join(bad) or 'nothing'}"
 
 
-@once
-def forward(attempt: Attempt, case: Case) -> Program:
+@same.cache_case
+def forward(attempt: same.Attempt, case: same.Case) -> Program:
     """Compile the forward pass together with its arguments."""
-    block, stacked, x, mesh, count = given(attempt, case)
+    block, stacked, x, mesh, count = same.make_arguments(attempt, case)
     attempt.name_call(case.call)
     function: Any = attempt.function
-    _, report = compile_and_run(
+    _, report = same.compile_and_run(
         attempt,
         lambda stacked, x: function(block, stacked, x, mesh, count),
         stacked,
@@ -110,12 +88,12 @@ def forward(attempt: Attempt, case: Case) -> Program:
     return report
 
 
-def forward_over_data(report: Program) -> Limited:
+def forward_over_data(report: Program) -> same.Limited:
     """Count what the forward pass sends over "data"."""
-    return Limited(report.sent("data"), SCALARS, SENT)
+    return same.Limited(report.sent("data"), SCALARS, same.SENT)
 
 
-def permuted(made: Passed) -> Limited:
+def permuted(made: Passed) -> same.Limited:
     """Count the bytes of permutes, where too many are sent in all."""
     count = made.program.sent() - made.program.sent("data")
     permutes = sum(
@@ -125,7 +103,7 @@ def permuted(made: Passed) -> Limited:
     )
     if count <= made.over_model:
         permutes = 0
-    return Limited(permutes, made.passed, f"{SENT} in permutes")
+    return same.Limited(permutes, made.passed, f"{same.SENT} in permutes")
 
 
 def of_every_stage(
@@ -141,9 +119,11 @@ def of_every_stage(
     return jnp.reshape(sum(last), x.shape)
 
 
-def on(mesh: str, block: str, stacked: str, x: str, count: int) -> Case:
+def on(
+    mesh: str, block: str, stacked: str, x: str, count: int
+) -> same.Case:
     """Call it inside jit, for a model on a mesh."""
-    return Case(
+    return same.Case(
         f"in_jit(pipeline_forward)({block}, "
         f"laid_out({stacked}, P('model'), {mesh}), "
         f"laid_out({x}, P('data'), {mesh}), {mesh}, {count})",
@@ -244,44 +224,46 @@ CHECKS = (
         SLOPES,
         of_slopes(lambda made: made.gradients),
         WRONG,
-        agree=Near([1e-3]),
+        agree=same.Near([1e-3]),
     ),
     same.placement(CASES, measures.shards, LAYOUT),
     same.placement(
         CASES,
         measures.flops,
         MORE,
-        agree=AtMost(1.02, FLOPS),
+        agree=same.AtMost(1.02, same.FLOPS),
     ),
     same.placement(
         CASES,
         measures.flops,
         FEWER,
-        agree=AtLeast(0.98, FLOPS),
+        agree=same.AtLeast(0.98, same.FLOPS),
     ),
     same.communication(
-        CASES[0], of_made(forward, forward_over_data), FORWARD_OVER_DATA
+        CASES[0],
+        same.measure_made(forward, forward_over_data),
+        FORWARD_OVER_DATA,
     ),
     same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
-        agree=AtMost(1, SENT, more=SCALARS),
+        agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     same.communication(
         SLOPES,
-        of_slopes(sent_over_data),
+        of_slopes(measures.sent_over_data),
         OVER_DATA,
         read=SUMS,
     ),
     same.communication(SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED),
     same.communication(
-        SLOPES, of_slopes(sent_over_model), BACKWARD, read=SUMS
+        SLOPES, of_slopes(measures.sent_over_model), BACKWARD, read=SUMS
     ),
     # Last: what is communicated too much tells more of the cause.
     same.placement(
         SLOPES,
-        of_slopes(lambda made: shards_by_path(made.gradients)),
+        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 )

@@ -5,11 +5,10 @@ from dataclasses import replace
 import jax
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import on_meshes
 from shardscope.layouts.layout import layout
 
 BATCH = "[numpy_batch(16, 4), numpy_batch(32, 2, 3, seed=1)]"
-CASES = on_meshes(f"place_batch({BATCH}, {{mesh}})")
+CASES = same.on_meshes(f"place_batch({BATCH}, {{mesh}})")
 EXAMPLE = CASES[0].call
 COPIES = "where copies from one device to another are refused"
 COUNT = jax.device_count()
@@ -24,7 +23,7 @@ CHECKS = (
     same.values(CASES, measures.result, "these are not the batch's rows"),
     same.placement(
         CASES,
-        measures.layouts,
+        measures.result_layouts,
         'an array is not sharded as P("data")',
         read="The API",
     ),
@@ -36,10 +35,10 @@ CHECKS = (
     ),
     same.placement(
         replace(CASES[0], given=COPIES),
-        measures.copies,
+        measures.describe_copies,
         "the batch goes to one device first and is copied from there",
         read="An array of JAX first",
-        under=measures.guarded_copies,
+        under=measures.note_copies,
     ),
     same.refusal(
         f"place_batch({ODD}, mesh_of({COUNT}, 1))",

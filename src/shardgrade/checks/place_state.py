@@ -1,12 +1,11 @@
 """What a right ``place_state`` must show."""
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import Case, on_meshes
 
 
-def cases(arguments: str) -> list[Case]:
+def cases(arguments: str) -> list[same.Case]:
     """Give a call for each mesh: the last has one device on "data"."""
-    return on_meshes(f"place_state({arguments})")
+    return same.on_meshes(f"place_state({arguments})")
 
 
 # All but keys and counts, which have no dimensions, is sharded somewhere.
@@ -56,14 +55,14 @@ CHECKS = (
     ),
     same.placement(
         CASES + ORDER,
-        measures.layouts,
+        measures.result_layouts,
         "an array is not sharded by the first rule that matches its whole "
         "path",
         read="The API",
     ),
     same.placement(
         cases("mlp(8, 16, 8), backwards({mesh}), RULES"),
-        measures.layouts,
+        measures.result_layouts,
         "place the arrays on the mesh that is passed in, whose devices are "
         "in reverse order",
     ),

@@ -9,29 +9,12 @@ import numpy as np
 
 from shardbook.inputs import counting
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, SENT, AtMost
-from shardgrade.grading.attempt import Attempt, Wrong, solution
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    by_path,
-    calls_noted,
-    observe,
-    on_meshes,
-    once,
-)
-from shardgrade.grading.differences import trained_apart, type_of
-from shardgrade.grading.measures.placement import (
-    describe_shards,
-    shards_by_path,
-)
-from shardgrade.grading.measures.programs import counted
 from shardscope.programs.report import Program
 
 CALLS = 4
 ROOM = 1.05
 PAR = 0.85
-CASES = on_meshes(
+CASES = same.on_meshes(
     "repair_step({mesh})",
     given=(
         "where step(model, optimizer, place(counting(32, 17, 1024, i))) "
@@ -79,54 +62,54 @@ class Run:
         return sum(map(len, self.programs[1:]))
 
 
-@once
-def run(attempt: Attempt, case: Case) -> Run:
+@same.cache_case
+def run(attempt: same.Attempt, case: same.Case) -> Run:
     """Train a few steps, and one more where copies are refused."""
-    model, optimizer, place, step = observe(attempt, case).result
+    model, optimizer, place, step = same.observe(attempt, case).result
     attempt.name_call(case.call, case.given)
     layouts: list[str] = []
 
     def train(seed: int) -> Any:
         batch = place(counting(32, 17, 1024, seed))
         if not layouts:
-            layouts.append(describe_shards(batch))
+            layouts.append(measures.describe_shards(batch))
         return step(model, optimizer, batch)
 
-    with calls_noted(attempt) as call:
+    with same.note_calls(attempt) as call:
         losses = [call(train, seed) for seed in range(CALLS)]
-    arrays = jax.device_get(by_path([model, optimizer]))
-    with measures.guarded_copies() as refused, attempt.running():
+    arrays = jax.device_get(same.leaves_by_path([model, optimizer]))
+    with measures.note_copies() as refused, attempt.running():
         batch = jax.block_until_ready(place(counting(32, 17, 1024, CALLS)))
     copied = "place copies" if refused else "nothing is copied"
     if not refused:
-        with measures.guarded_copies() as refused, attempt.running():
+        with measures.note_copies() as refused, attempt.running():
             jax.block_until_ready(step(model, optimizer, batch))
         copied = "step copies" if refused else copied
     return Run(losses, layouts[0], arrays, call.programs, copied)
 
 
-def of(seen: Seen) -> Run:
+def of(seen: same.Seen) -> Run:
     """Give the run of a call."""
     return run(seen.attempt, seen.case)
 
 
-def parts(seen: Seen) -> str:
+def parts(seen: same.Seen) -> str:
     """Describe what was returned: four things, two of them with arrays."""
     found = seen.result
     if not isinstance(found, tuple) or len(found) != 4:
         return f"{type(found).__name__}: {found!r:.60}"
     lines = [
-        f"{name} {path} {type_of(leaf)}"
+        f"{name} {path} {same.type_of(leaf)}"
         for name, node in zip(
             ("model", "optimizer"), found[:2], strict=True
         )
-        for path, leaf in sorted(by_path(node).items())
+        for path, leaf in sorted(same.leaves_by_path(node).items())
     ]
     both = all(map(callable, found[2:]))
     return "\n".join([*lines, f"place and step callable: {both}"])
 
 
-def losses(seen: Seen) -> dict[str, Any]:
+def losses(seen: same.Seen) -> dict[str, Any]:
     """Give the losses, with the calls that they are of."""
     return {
         f"call {n}": np.asarray(each)
@@ -134,42 +117,42 @@ def losses(seen: Seen) -> dict[str, Any]:
     }
 
 
-def copies(seen: Seen) -> str:
+def copies(seen: same.Seen) -> str:
     """Tell what copies between devices outside of programs."""
     return f"{of(seen).copied} from device to device outside of programs"
 
 
-def changed(seen: Seen) -> str:
+def changed(seen: same.Seen) -> str:
     """Name the arrays that are not as after the solution's steps."""
-    right = run(solution(seen.attempt.problem), seen.case).arrays
-    return trained_apart(of(seen).arrays, right)
+    right = run(same.solution(seen.attempt.problem), seen.case).arrays
+    return same.trained_apart(of(seen).arrays, right)
 
 
-def quantities(attempt: Attempt) -> dict[str, str]:
+def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
-    observe(attempt, CASES[0])
+    same.observe(attempt, CASES[0])
     made = run(attempt, CASES[0])
     return {
-        "collectives": counted(made.programs[0]),
+        "collectives": measures.count_collectives(made.programs[0]),
         "bytes sent": f"{made.sent:,}",
-        HELD: f"{made.memory:,}",
+        same.HELD: f"{made.memory:,}",
     }
 
 
-budget = partial(AtMost, budget=True)
+budget = partial(same.AtMost, budget=True)
 
 
-def compare_with_par(attempt: Attempt, case: Case) -> None:
+def compare_with_par(attempt: same.Attempt, case: same.Case) -> None:
     """Say how much memory a step needs on the first mesh, if above par.
 
     The solution is above par too. Who needs just as much is not told.
     """
     yours, ours = (
         run(each, case).memory
-        for each in (attempt, solution(attempt.problem))
+        for each in (attempt, same.solution(attempt.problem))
     )
     if PAR * ours < yours != ours:
-        raise Wrong(
+        raise same.Wrong(
             f"in {case.call}, your step needs {yours / ours:.1%} of "
             f"the solution's memory: par is {PAR:.0%}, within the same "
             "budget of bytes, for a step that computes more again in its "
@@ -193,7 +176,7 @@ COMPILED = "over the budget of compilations: later calls need none"
 CHECKS = (
     same.contract(CASES, parts, OTHER),
     same.placement(
-        CASES, lambda seen: shards_by_path(seen.result[0]), SPECS
+        CASES, lambda seen: measures.shards_by_path(seen.result[0]), SPECS
     ),
     same.values(CASES, losses, LOSSES),
     same.values(CASES, changed, ARRAYS),
@@ -205,14 +188,14 @@ CHECKS = (
         lambda seen: of(seen).sent,
         BYTES,
         read="Where to look",
-        agree=budget(ROOM, f"{SENT} in a step"),
+        agree=budget(ROOM, f"{same.SENT} in a step"),
     ),
     same.placement(
         CASES,
         lambda seen: of(seen).memory,
         MEMORY,
         read="Where to look",
-        agree=budget(ROOM, HELD),
+        agree=budget(ROOM, same.HELD),
     ),
     same.communication(
         CASES, copies, COPIES, read="Programs that come back"

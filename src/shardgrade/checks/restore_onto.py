@@ -8,9 +8,6 @@ import jax
 import orbax.checkpoint as ocp
 
 from shardgrade.grading import measures, same, spies
-from shardgrade.grading.agreement import within
-from shardgrade.grading.cases import Seen, compiled
-from shardgrade.grading.differences import leaves, type_of
 from shardscope.layouts.layout import layout
 
 COUNT = jax.device_count()
@@ -41,27 +38,29 @@ def orbax_reads() -> Iterator[list[str]]:
     lines: list[str] = []
 
     def note(_: Any, caller: Any, restored: Any) -> None:
-        for leaf in leaves(restored).values():
+        for leaf in same.leaves(restored).values():
             if isinstance(leaf, jax.Array):
                 shard = leaf.sharding.shard_shape(leaf.shape)
-                lines.append(f"{type_of(leaf)}: a device gets {[*shard]}")
+                lines.append(
+                    f"{same.type_of(leaf)}: a device gets {[*shard]}"
+                )
 
     with spies.returned(note, ocp.Checkpointer.restore):
         yield lines
 
 
-def noted_lines(seen: Seen) -> str:
+def noted_lines(seen: same.Seen) -> str:
     """Give the lines that were noted, each once."""
     return "\n".join(dict.fromkeys(seen.noted))
 
 
-def made_whole(seen: Seen) -> str:
+def made_whole(seen: same.Seen) -> str:
     """Say whether a program makes more on a device than its shards."""
     shards = layout(seen.result).bytes_per_device
     # The compiler adds some bytes of its own to each result.
     if any(
         each.memory.results > 1.5 * shards
-        for each in compiled(seen.attempt, seen.case)
+        for each in same.compiled_programs(seen.attempt, seen.case)
     ):
         return "more than the shards of a device"
     return "no more"
@@ -77,7 +76,7 @@ WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
 COPIED = "an array is put on one device and copied from there"
 MODEL = "a checkpoint of another model must raise a ValueError"
 ERROR = "a damaged checkpoint must raise an error"
-guarded = measures.guarded_copies
+guarded = measures.note_copies
 CHECKS = (
     same.types(CASES),
     same.values(
@@ -87,7 +86,7 @@ CHECKS = (
     ),
     same.placement(
         CASES,
-        measures.layouts,
+        measures.result_layouts,
         "an array is not sharded by its rule on the mesh",
     ),
     same.placement(
@@ -95,11 +94,13 @@ CHECKS = (
         noted_lines,
         "an array is restored in another sharding and moved afterwards",
         read="The API",
-        agree=within,
+        agree=same.within,
         under=orbax_reads,
     ),
     same.placement(EXAMPLE, made_whole, WHOLE, read="On eight devices"),
-    same.placement(EXAMPLE, measures.copies, COPIED, under=guarded),
+    same.placement(
+        EXAMPLE, measures.describe_copies, COPIED, under=guarded
+    ),
     same.refusal([WIDER, RENAMED], MODEL),
     same.refusal(DAMAGED, ERROR, kind=Exception),
 )

@@ -9,11 +9,6 @@ from typing import Any
 import jax
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import Case, Seen, observe
-from shardgrade.grading.measures.placement import shards_by_path
-from shardgrade.grading.measures.programs import is_spread
-from shardgrade.grading.measures.results import types_by_path
 
 COUNT = jax.device_count()
 FIRST, WIDE, HALF = (
@@ -57,7 +52,7 @@ GIVEN = {
         slow=YES,
     ): "where the first run is killed as it begins its first checkpoint",
 }
-CASES = [Case(call, given) for call, given in GIVEN.items()]
+CASES = [same.Case(call, given) for call, given in GIVEN.items()]
 TOLD, RETURNED, SAVING, EARLY = CASES
 EXAMPLE = TOLD.call
 OTHERS = [
@@ -68,23 +63,23 @@ OTHERS = [
 ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")
 
 
-def types(seen: Seen) -> list[str]:
+def types(seen: same.Seen) -> list[str]:
     """Write paths, dtypes and shapes of each state that was returned."""
-    return [types_by_path(each["state"]) for each in seen.result]
+    return [measures.types_by_path(each["state"]) for each in seen.result]
 
 
-def ended(seen: Seen) -> str:
+def ended(seen: same.Seen) -> str:
     """Name the runs that came to their end."""
     numbers = ", ".join(str(each["run"]) for each in seen.result)
     return f"runs that were not killed: {numbers}"
 
 
-def of_runs(seen: Seen, words: Callable[[Any], str]) -> dict[str, str]:
+def of_runs(seen: same.Seen, words: Callable[[Any], str]) -> dict[str, str]:
     """Say something of each run that was not killed."""
     return {f"run {each['run']}:": words(each) for each in seen.result}
 
 
-def named(kind: str) -> Callable[[Seen], dict[str, str]]:
+def named(kind: str) -> Callable[[same.Seen], dict[str, str]]:
     """Name what each run has of a kind in its folder as it returns."""
 
     def words(each: Any) -> str:
@@ -93,12 +88,12 @@ def named(kind: str) -> Callable[[Seen], dict[str, str]]:
     return lambda seen: of_runs(seen, words)
 
 
-def makes(seen: Seen) -> dict[str, str]:
+def makes(seen: same.Seen) -> dict[str, str]:
     """Say how often each run made a state."""
     return of_runs(seen, lambda each: f"make: {each['make']} calls")
 
 
-def unused(seen: Seen) -> dict[str, str]:
+def unused(seen: same.Seen) -> dict[str, str]:
     """Count the batches that each run asked for beyond its steps."""
 
     def words(each: Any) -> str:
@@ -107,12 +102,12 @@ def unused(seen: Seen) -> dict[str, str]:
     return of_runs(seen, words)
 
 
-def batches(seen: Seen) -> list[list[int]]:
+def batches(seen: same.Seen) -> list[list[int]]:
     """Give the batches that each run asked for."""
     return [each["batches"] for each in seen.result]
 
 
-def begins(seen: Seen) -> str:
+def begins(seen: same.Seen) -> str:
     """Say whether the run after the killed one begins where that began."""
     runs = enumerate(seen.result)
     killed = next((i for i, each in runs if each["run"] != i + 1), 0)
@@ -122,7 +117,7 @@ def begins(seen: Seen) -> str:
     return f"the next run begins {where}"
 
 
-def length(seen: Seen) -> list[int]:
+def length(seen: same.Seen) -> list[int]:
     """Give how many steps each state has seen, as Adam counts them."""
     return [int(each["state"]["opt"][0].count) for each in seen.result]
 
@@ -156,19 +151,21 @@ def overlap(found: Any, wanted: Any) -> bool:
     return all(ends(*pair) or ends(*pair[::-1]) for pair in pairs)
 
 
-def states(seen: Seen) -> list[Any]:
+def states(seen: same.Seen) -> list[Any]:
     """Give each state that was returned."""
     return [each["state"] for each in seen.result]
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def layouts(seen: same.Seen) -> dict[str, str]:
     """Describe the shards that the last run begins and ends with.
 
     A run that trains nothing returns what it has restored.
     """
     last = seen.result[-1]
     begun = last["first"] or last["state"]
-    return shards_by_path({"restored": begun, "returned": last["state"]})
+    return measures.shards_by_path(
+        {"restored": begun, "returned": last["state"]}
+    )
 
 
 def complete(run: Any) -> list[str]:
@@ -176,7 +173,7 @@ def complete(run: Any) -> list[str]:
     return [n for n in run["folders"] if re.match(r"(?!.*tmp).*\d", n)]
 
 
-def kept(seen: Seen) -> dict[str, str]:
+def kept(seen: same.Seen) -> dict[str, str]:
     """Count the checkpoints that each run has left."""
 
     def words(each: Any) -> str:
@@ -186,7 +183,7 @@ def kept(seen: Seen) -> dict[str, str]:
     return of_runs(seen, words)
 
 
-def outdated(seen: Seen) -> str:
+def outdated(seen: same.Seen) -> str:
     """Name what the last run of SAVING has left in place of newer ones.
 
     A name may have any number: those of steps or of last batches count.
@@ -198,12 +195,12 @@ def outdated(seen: Seen) -> str:
     return f"older than the two newest: {', '.join(older) or 'none'}"
 
 
-def refused(seen: Seen) -> str:
+def refused(seen: same.Seen) -> str:
     """Say whether an error was raised."""
     return "an error" if "error" in seen.result[-1] else "no error"
 
 
-def lost(seen: Seen) -> str:
+def lost(seen: same.Seen) -> str:
     """Name the checkpoints that are gone after the error."""
     first, last = map(complete, seen.result)
     gone = sorted({*first} - {*last})
@@ -214,20 +211,20 @@ def lost(seen: Seen) -> str:
 def movements() -> Iterator[Any]:
     """Note copies between devices, and the programs that are run."""
     with (
-        measures.runs_noted() as ran,
-        measures.guarded_copies() as copied,
+        measures.note_runs() as ran,
+        measures.note_copies() as copied,
     ):
         yield copied, ran
 
 
-def moves(seen: Seen) -> str:
+def moves(seen: same.Seen) -> str:
     """Tell whether what was restored has moved before the first step."""
     copied, ran = seen.noted
     if copied:
         return "a copy from one device to another"
     before = takewhile(
         lambda each: not each.text.startswith("HloModule jit_step"),
-        filter(is_spread, ran),
+        filter(measures.is_spread, ran),
     )
     leaves = jax.tree.leaves(seen.result[-1]["state"])
     size = sum(a.addressable_shards[0].data.nbytes for a in leaves)
@@ -236,21 +233,21 @@ def moves(seen: Seen) -> str:
     return "no copy"
 
 
-def repeated(seen: Seen) -> str:
+def repeated(seen: same.Seen) -> str:
     """Say whether the checkpoint was complete that was being saved."""
     (last,) = seen.result
     waits = last["batches"][:1] == [9]
     return "the run waits" if waits else "the run goes on"
 
 
-def quantities(attempt: Attempt) -> dict[str, str]:
+def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
     names = {
         "steps repeated after a kill between saves": (TOLD, 11),
         "steps repeated after a kill just after a save": (SAVING, 9),
     }
     return {
-        name: str(at - batches(observe(attempt, case))[-1][0])
+        name: str(at - batches(same.observe(attempt, case))[-1][0])
         for name, (case, at) in names.items()
     }
 

@@ -10,17 +10,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import FLOPS, HELD, SENT, Limited, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    compiled,
-    given,
-    of_made,
-    once,
-)
-from shardgrade.grading.measures.placement import shards_by_path
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
 
@@ -32,10 +21,10 @@ GIVEN = (
 SCALARS = 64
 
 
-@once
-def step(attempt: Attempt, case: Case) -> tuple[Any, Program]:
+@same.cache_case
+def step(attempt: same.Attempt, case: same.Case) -> tuple[Any, Program]:
     """Compile what gives output and gradients."""
-    q, k, v, mesh = given(attempt, case)
+    q, k, v, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
 
@@ -52,10 +41,10 @@ def step(attempt: Attempt, case: Case) -> tuple[Any, Program]:
     return run, program(run)
 
 
-@once
-def slopes(attempt: Attempt, case: Case) -> dict[str, Any]:
+@same.cache_case
+def slopes(attempt: same.Attempt, case: same.Case) -> dict[str, Any]:
     """Give output and gradients for some arguments, of one program."""
-    q, k, v, _ = given(attempt, case)
+    q, k, v, _ = same.make_arguments(attempt, case)
     first = np.arange(q.shape[1])[:, None, None] < 40
     run, _ = step(attempt, case)
     attempt.name_call(case.call, GIVEN)
@@ -73,24 +62,24 @@ def slopes(attempt: Attempt, case: Case) -> dict[str, Any]:
     return found
 
 
-def found_of(name: str) -> Callable[[Seen], Any]:
+def found_of(name: str) -> Callable[[same.Seen], Any]:
     """Give the function that gives output and gradients by name."""
-    return of_made(slopes, lambda made: made[name])
+    return same.measure_made(slopes, lambda made: made[name])
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def layouts(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
-    return shards_by_path(found_of("given")(seen))
+    return measures.shards_by_path(found_of("given")(seen))
 
 
-def nans(seen: Seen) -> str:
+def nans(seen: same.Seen) -> str:
     """Tell whether an array has NaN."""
     return "NaN" if np.isnan(seen.result).any() else "no NaN"
 
 
-def sizes(attempt: Attempt, case: Case) -> tuple[int, int, int]:
+def sizes(attempt: same.Attempt, case: same.Case) -> tuple[int, int, int]:
     """Give the bytes of a block and of its scores, and the devices."""
-    q, *_, mesh = given(attempt, case)
+    q, *_, mesh = same.make_arguments(attempt, case)
     n = mesh.shape["model"]
     numbers = q.size // mesh.size
     scores = numbers // q.shape[-1] * q.shape[1] // n
@@ -108,38 +97,40 @@ def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
     return of_hops, of_all - of_hops
 
 
-def sent(seen: Seen) -> Limited:
+def sent(seen: same.Seen) -> same.Limited:
     """Count what is sent for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
-    count = sum(sent_by(compiled(seen.attempt, seen.case)))
-    return Limited(count, 2 * (n - 1) * block + SCALARS, SENT)
+    count = sum(sent_by(same.compiled_programs(seen.attempt, seen.case)))
+    return same.Limited(count, 2 * (n - 1) * block + SCALARS, same.SENT)
 
 
-def hops(seen: Seen) -> Limited:
+def hops(seen: same.Seen) -> same.Limited:
     """Count the hops of a loop, where too much is sent in all."""
     _, _, n = sizes(seen.attempt, seen.case)
     turns = [
         each.times
-        for p in compiled(seen.attempt, seen.case)
+        for p in same.compiled_programs(seen.attempt, seen.case)
         for each in p.communication
         if each.kind == "collective-permute" and sent(seen).exceeded
     ]
-    return Limited(max(turns, default=0), n - 1, "hops")
+    return same.Limited(max(turns, default=0), n - 1, "hops")
 
 
-def gathered(seen: Seen) -> Limited:
+def gathered(seen: same.Seen) -> same.Limited:
     """Count what is sent beside hops, where too much is sent in all."""
-    _, others = sent_by(compiled(seen.attempt, seen.case))
+    _, others = sent_by(same.compiled_programs(seen.attempt, seen.case))
     others *= sent(seen).exceeded
-    return Limited(others, SCALARS, f"{SENT} beside hops")
+    return same.Limited(others, SCALARS, f"{same.SENT} beside hops")
 
 
-def held(where: Callable[[Program], bool], seen: Seen) -> Limited:
+def held(where: Callable[[Program], bool], seen: same.Seen) -> same.Limited:
     """Count the intermediates of the output in programs of a kind."""
     block, scores, _ = sizes(seen.attempt, seen.case)
-    programs = compiled(seen.attempt, seen.case)
+    programs = same.compiled_programs(seen.attempt, seen.case)
     held = [p.memory.temporaries for p in programs if where(p)]
-    return Limited(max(held, default=0), 8 * block + 4 * scores, HELD)
+    return same.Limited(
+        max(held, default=0), 8 * block + 4 * scores, same.HELD
+    )
 
 
 def without_loop(report: Program) -> bool:
@@ -149,15 +140,17 @@ def without_loop(report: Program) -> bool:
     )
 
 
-def products(seen: Seen) -> Limited:
+def products(seen: same.Seen) -> same.Limited:
     """Count the FLOPs of the output, unless a branch may be skipped."""
-    q, *_, mesh = given(seen.attempt, seen.case)
-    programs = compiled(seen.attempt, seen.case)
+    q, *_, mesh = same.make_arguments(seen.attempt, seen.case)
+    programs = same.compiled_programs(seen.attempt, seen.case)
     count = sum(p.flops.total for p in programs if p.flops.counted)
-    return Limited(count, 5 * q.size * q.shape[1] // mesh.size, FLOPS)
+    return same.Limited(
+        count, 5 * q.size * q.shape[1] // mesh.size, same.FLOPS
+    )
 
 
-def hops_in_all(seen: Seen) -> Limited:
+def hops_in_all(seen: same.Seen) -> same.Limited:
     """Count what hops send for the output and its gradients."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
@@ -170,33 +163,35 @@ def hops_in_all(seen: Seen) -> Limited:
         if report.memory.temporaries <= 8 * block + 6 * scores:
             of_hops = limit
         seen.attempt.name_call(seen.case.call, GIVEN)
-    return Limited(of_hops, limit, SENT)
+    return same.Limited(of_hops, limit, same.SENT)
 
 
-def sent_in_all(seen: Seen) -> Limited:
+def sent_in_all(seen: same.Seen) -> same.Limited:
     """Count what is sent, or only hops where they send almost all."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
     of_hops, others = sent_by([report])
     limit = 4 * (n - 1) * block + SCALARS
-    return Limited(of_hops + others if others > SCALARS else 0, limit, SENT)
+    return same.Limited(
+        of_hops + others if others > SCALARS else 0, limit, same.SENT
+    )
 
 
-def held_in_all(seen: Seen) -> Limited:
+def held_in_all(seen: same.Seen) -> same.Limited:
     """Count the intermediates of the output and its gradients."""
     block, scores, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
     limit = (3 * n + 8) * block + 8 * scores
-    return Limited(report.memory.temporaries, limit, HELD)
+    return same.Limited(report.memory.temporaries, limit, same.HELD)
 
 
-def quantities(attempt: Attempt) -> dict[str, str]:
+def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what a right verdict compares: the time of a call is no use."""
-    programs = compiled(attempt, CASES[0])
+    programs = same.compiled_programs(attempt, CASES[0])
     most = max(each.memory.total for each in programs)
     return {
-        "collectives": measures.counted(programs),
-        HELD: f"{most:,}",
+        "collectives": measures.count_collectives(programs),
+        same.HELD: f"{most:,}",
     }
 
 
@@ -224,7 +219,7 @@ def turned(row: Any, column: Any, size: int, n: int) -> Any:
 COUNT = jax.device_count()
 
 
-def on(data: int, model: int, made: str, *rest: int) -> Case:
+def on(data: int, model: int, made: str, *rest: int) -> same.Case:
     """Call it inside jit, on a mesh."""
     mesh = f"mesh_of({data}, {model})"
     shape = ", ".join(map(str, (max(2, data), *rest)))
@@ -233,7 +228,9 @@ def on(data: int, model: int, made: str, *rest: int) -> Case:
         f"P('data', 'model'), {mesh})"
         for seed in range(3)
     )
-    return Case(f"in_jit(ring_attention)({three}, {mesh})", programs=True)
+    return same.Case(
+        f"in_jit(ring_attention)({three}, {mesh})", programs=True
+    )
 
 
 RING = on(1, COUNT, "normal", 256, 2, 8)
@@ -311,9 +308,9 @@ KEPT = (
 )
 LOOP = "A loop in Python"
 MAXIMUM = "A sum without its maximum"
-CLOSE, ROUGH = Near([1e-3]), Near([0.02])
+CLOSE, ROUGH = same.Near([1e-3]), same.Near([0.02])
 # float32 rounds -6000 by up to 0.0002, and the logarithm of a sum too.
-ROUGHER = Near([0.05])
+ROUGHER = same.Near([0.05])
 # What needs no gradient first.
 CHECKS = (
     same.types(CASES),

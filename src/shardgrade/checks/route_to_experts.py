@@ -10,22 +10,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import FLOPS, SENT, AtMost, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    compile_and_run,
-    given,
-    of_made,
-    once,
-)
-from shardgrade.grading.measures.gradients import (
-    Slopes,
-    sent_over_data,
-    sent_over_model,
-)
-from shardgrade.grading.measures.placement import shards_by_path
 
 GIVEN = (
     "where jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x) is called, "
@@ -36,10 +20,10 @@ GIVEN = (
 SCALARS, ROOM = 64, 1.05
 
 
-@once
-def slopes(attempt: Attempt, case: Case) -> Slopes:
+@same.cache_case
+def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
     """Take the gradients of a loss under jit, with two equal experts."""
-    params, x, mesh, capacity = given(attempt, case)
+    params, x, mesh, capacity = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
     router = np.array(params["router"])
     router[:, 1] = router[:, 0]
@@ -51,14 +35,14 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
         return (function(params, x, mesh, capacity)[0] ** 2).sum()
 
     gradient = jax.grad(loss, argnums=(0, 1))
-    (of_params, of_x), report = compile_and_run(
+    (of_params, of_x), report = same.compile_and_run(
         attempt, gradient, params, x
     )
     data, model = mesh.shape["data"], mesh.shape["model"]
     slots = router.shape[1] * capacity * x.shape[1] * x.dtype.itemsize
     kernels = (params["up"].nbytes + params["down"].nbytes) // model
     small = 2 * router.nbytes + SCALARS
-    return Slopes(
+    return measures.Slopes(
         {"params": of_params, "x": of_x},
         report,
         # The router's gradient may be added up along one axis at a time.
@@ -67,16 +51,16 @@ def slopes(attempt: Attempt, case: Case) -> Slopes:
     )
 
 
-of_slopes = partial(of_made, slopes)
+of_slopes = partial(same.measure_made, slopes)
 
 
-def learns(made: Slopes) -> str:
+def learns(made: measures.Slopes) -> str:
     """Tell whether the router has a gradient."""
     some = np.any(made.gradients["params"]["router"])
     return f"the gradient of the router: {'numbers' if some else 'zeros'}"
 
 
-def of_equals(made: Slopes) -> str:
+def of_equals(made: measures.Slopes) -> str:
     """Tell whether two equal experts get the same gradient."""
     first, second = np.asarray(made.gradients["params"]["router"]).T[:2]
     words = "equal" if np.allclose(first, second) else "different"
@@ -85,7 +69,7 @@ def of_equals(made: Slopes) -> str:
 
 def result(
     number: int, measure: Callable[[Any], Any] = lambda array: array
-) -> Callable[[Seen], Any]:
+) -> Callable[[same.Seen], Any]:
     """Give the function that measures y or dropped."""
     return lambda seen: measure(seen.result[number])
 
@@ -95,9 +79,9 @@ def without_numbers(y: jax.Array) -> str:
     return f"NaN in {np.isnan(y).any(1).sum()} tokens"
 
 
-def passed_on(seen: Seen) -> str:
+def passed_on(seen: same.Seen) -> str:
     """Count the tokens that come back as they were, but padding."""
-    x = np.asarray(given(seen.attempt, seen.case)[1])
+    x = np.asarray(same.make_arguments(seen.attempt, seen.case)[1])
     count = (x.any(1) & (x == np.asarray(seen.result[0])).all(1)).sum()
     return f"{count} tokens come back as they were"
 
@@ -130,11 +114,11 @@ class SameKept:
 
 def on(
     mesh: str, experts: int, x: str, capacity: int, scale: str = ""
-) -> Case:
+) -> same.Case:
     """Call it inside jit, for tokens of which some are padding."""
     params = f"expert_params(32, {experts}, 16, {mesh}{scale})"
     call = f"{params}, padded_tokens({x}, {mesh}), {mesh}, {capacity}"
-    return Case(f"in_jit(route_to_experts)({call})", programs=True)
+    return same.Case(f"in_jit(route_to_experts)({call})", programs=True)
 
 
 def mistaken(
@@ -296,7 +280,9 @@ CHECKS = (
         CASES[:2], result(0), OTHERS, rivals=KEPT, agree=SameKept()
     ),
     same.values(CASES[2:], result(0), UNCOUNTED, agree=SameKept()),
-    same.values(CASES, result(0), WRONG, rivals=ERRED, agree=Near([0.02])),
+    same.values(
+        CASES, result(0), WRONG, rivals=ERRED, agree=same.Near([0.02])
+    ),
     same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
     same.values(CASES, result(1), DROPPED, rivals=COUNTED),
     same.values(SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL),
@@ -305,7 +291,7 @@ CHECKS = (
         SLOPED,
         of_slopes(lambda made: made.gradients),
         SLOPES,
-        agree=Near([1e-3]),
+        agree=same.Near([1e-3]),
     ),
     same.placement(CASES, result(0, measures.describe_shards), LAYOUT),
     same.placement(CASES, result(1, measures.describe_shards), SCALAR),
@@ -314,21 +300,25 @@ CHECKS = (
         measures.flops,
         MORE,
         read="Matrix products that waste FLOPs",
-        agree=AtMost(ROOM, FLOPS),
+        agree=same.AtMost(ROOM, same.FLOPS),
     ),
     same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
-        agree=AtMost(ROOM, SENT, more=SCALARS),
+        agree=same.AtMost(ROOM, same.SENT, more=SCALARS),
     ),
-    same.communication(SLOPED, of_slopes(sent_over_model), BACKWARD),
-    same.communication(SLOPED, of_slopes(sent_over_data), OVER_DATA),
+    same.communication(
+        SLOPED, of_slopes(measures.sent_over_model), BACKWARD
+    ),
+    same.communication(
+        SLOPED, of_slopes(measures.sent_over_data), OVER_DATA
+    ),
     # Last: what is communicated too much tells more of the cause.
     same.placement(
         SLOPED,
-        of_slopes(lambda made: shards_by_path(made.gradients)),
+        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 )

@@ -7,17 +7,6 @@ from typing import Any
 import jax
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import Limited
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    compile_and_run,
-    given,
-    of_made,
-    on_meshes,
-    once,
-)
-from shardgrade.grading.measures.placement import shards_by_path
 from shardscope.programs.collective import Collective
 from shardscope.programs.report import Program
 
@@ -60,10 +49,10 @@ class Trained:
         return [c for c in self.program.communication if c.kind == kind]
 
 
-@once
-def trained(attempt: Attempt, case: Case) -> Trained:
+@same.cache_case
+def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     """Take the gradients of a loss under jit."""
-    block, stacked, x, specs, mesh = given(attempt, case)
+    block, stacked, x, specs, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.code, case.given)
     scan = attempt.function
     assert scan
@@ -73,7 +62,9 @@ def trained(attempt: Attempt, case: Case) -> Trained:
         return (y**2).sum(axis=1).mean()
 
     step = jax.value_and_grad(loss, argnums=(0, 1))
-    (value, gradients), report = compile_and_run(attempt, step, stacked, x)
+    (value, gradients), report = same.compile_and_run(
+        attempt, step, stacked, x
+    )
     leaves = jax.tree.leaves(stacked)
     layers, parts = len(leaves[0]), mesh.shape["data"]
     sharded = sum(
@@ -93,7 +84,7 @@ def trained(attempt: Attempt, case: Case) -> Trained:
     )
 
 
-of_steps = partial(of_made, trained)
+of_steps = partial(same.measure_made, trained)
 
 
 def largest(made: Trained) -> str:
@@ -123,18 +114,18 @@ def growth(made: Trained, shallow: Trained) -> str:
     return f"{ratio:.2f} times the text for twice the layers"
 
 
-def held(made: Trained) -> Limited:
+def held(made: Trained) -> same.Limited:
     """Count the bytes of temporaries."""
     size = made.program.memory.temporaries
     limit = WHOLE * made.layer + made.shards
-    return Limited(size, limit, "bytes of temporaries on a device")
+    return same.Limited(size, limit, "bytes of temporaries on a device")
 
 
 def scan(
     layers: int, dim: int, hidden: int, rows: int, given: str = ""
-) -> list[Case]:
+) -> list[same.Case]:
     """Scan over the layers of a model, on each mesh."""
-    return on_meshes(
+    return same.on_meshes(
         "in_jit(scan_layers)("
         f"residual_block, laid_out(stacked_params({layers}, "
         f"{dim}, {hidden}), STACKED_SPECS, {{mesh}}), laid_out(normal("
@@ -143,10 +134,10 @@ def scan(
     )
 
 
-def other(given: str = "", sign: str = "-") -> list[Case]:
+def other(given: str = "", sign: str = "-") -> list[same.Case]:
     """Scan over other layers: a list of a matrix and a number each."""
     specs = "[P(None, 'data'), P(None)]"
-    return on_meshes(
+    return same.on_meshes(
         "in_jit(scan_layers)("
         f"lambda p, x: x {sign} p[1] * (x @ p[0]), "
         f"laid_out([normal(5, 8, 8), normal(5) / 4], {specs}, {{mesh}}), "
@@ -203,7 +194,7 @@ CHECKS = (
     same.communication(ALL, of_steps(gathered), TURN),
     same.placement(
         ALL,
-        of_steps(lambda made: shards_by_path(made.gradients[0])),
+        of_steps(lambda made: measures.shards_by_path(made.gradients[0])),
         SPREAD,
         read=JIT,
     ),

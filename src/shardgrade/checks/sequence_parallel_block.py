@@ -11,15 +11,6 @@ from jax.sharding import Mesh
 
 from shardbook.problems.sequence_parallel_block import rms_norm
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import HELD, SENT, Limited, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import (
-    Case,
-    Seen,
-    given,
-    on_meshes,
-    once,
-)
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
 
@@ -54,10 +45,10 @@ class Sizes:
         return self.whole * (self.model - 1) // self.model
 
 
-@once
-def sizes(attempt: Attempt, case: Case) -> Sizes:
+@same.cache_case
+def sizes(attempt: same.Attempt, case: same.Case) -> Sizes:
     """Count what a call needs on a device."""
-    params, x, mesh = given(attempt, case)
+    params, x, mesh = same.make_arguments(attempt, case)
     data, model = mesh.shape["data"], mesh.shape["model"]
     features, units = params["up"].shape
     whole = x.nbytes // data
@@ -71,10 +62,10 @@ def sizes(attempt: Attempt, case: Case) -> Sizes:
     )
 
 
-@once
-def compiled_step(attempt: Attempt, case: Case) -> Any:
+@same.cache_case
+def compiled_step(attempt: same.Attempt, case: same.Case) -> Any:
     """Compile the gradients of the sum of squares of y."""
-    params, x, mesh = given(attempt, case)
+    params, x, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, case.given)
     block: Any = attempt.function
 
@@ -87,16 +78,16 @@ def compiled_step(attempt: Attempt, case: Case) -> Any:
         return step.lower(params, x).compile()
 
 
-@once
-def report(attempt: Attempt, case: Case) -> Program:
+@same.cache_case
+def report(attempt: same.Attempt, case: same.Case) -> Program:
     """Read the program of the gradients."""
     return program(compiled_step(attempt, case))
 
 
-@once
-def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
+@same.cache_case
+def varied(attempt: same.Attempt, case: same.Case) -> dict[str, Any]:
     """Give y and the gradients, of the tokens and with some as padding."""
-    params, x, _ = given(attempt, case)
+    params, x, _ = same.make_arguments(attempt, case)
     # In NumPy: jax would compile each edit.
     tokens = np.array(x)
     tokens[:, -1], tokens[:, -2] = 0, tokens[:, -2] / 1000
@@ -116,57 +107,59 @@ def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
     return found
 
 
-def step_of(name: str, *arrays: str) -> Callable[[Seen], Any]:
+def step_of(name: str, *arrays: str) -> Callable[[same.Seen], Any]:
     """Give the function that gives these of a step's arrays, or all."""
 
-    def of(seen: Seen) -> dict[str, Any]:
+    def of(seen: same.Seen) -> dict[str, Any]:
         found = varied(seen.attempt, seen.case)[name]
         return {each: found[each] for each in arrays or found}
 
     return of
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def layouts(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
     found = step_of("given")(seen).items()
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def sent_forward(seen: Seen) -> Limited:
+def sent_forward(seen: same.Seen) -> same.Limited:
     """Count what a call sends."""
     limit = 2 * sizes(seen.attempt, seen.case).gather
-    return Limited(measures.bytes_sent(seen), limit, SENT)
+    return same.Limited(measures.bytes_sent(seen), limit, same.SENT)
 
 
-def sent_over_model(seen: Seen) -> Limited:
+def sent_over_model(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends, but over "data" alone."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
     limit = 5 * size.gather + A_FEATURE * size.features
-    return Limited(
+    return same.Limited(
         step.sent() - step.sent("data"),
         limit,
-        f'{SENT} over "model", or over all devices',
+        f'{same.SENT} over "model", or over all devices',
     )
 
 
-def sent_over_data(seen: Seen) -> Limited:
+def sent_over_data(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends over "data"."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
     # In a ring, an all-reduce sends so many times its bytes.
     kernels = 2 * size.kernels * (size.data - 1) // size.data
     limit = kernels + A_FEATURE * size.features
-    return Limited(step.sent("data"), limit, f'{SENT} over "data"')
+    return same.Limited(
+        step.sent("data"), limit, f'{same.SENT} over "data"'
+    )
 
 
-def temporaries(seen: Seen) -> Limited:
+def temporaries(seen: same.Seen) -> same.Limited:
     """Count the bytes of the intermediates of a gradient."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
     own = size.whole // size.model
     limit = 4 * size.whole + 5 * own + 4 * size.hidden
-    return Limited(step.memory.temporaries, limit, HELD)
+    return same.Limited(step.memory.temporaries, limit, same.HELD)
 
 
 def plain(params: Any, x: Any) -> Any:
@@ -194,9 +187,9 @@ def of_own_tokens(params: Any, x: Any, mesh: Mesh) -> Any:
 
 def block_of(
     batch: int, length: int, dim: int, hidden: int, *, programs: bool = True
-) -> list[Case]:
+) -> list[same.Case]:
     """Call it on each mesh, with arrays of these sizes."""
-    return on_meshes(
+    return same.on_meshes(
         "in_jit(sequence_parallel_block)("
         f"laid_out(block_params({dim}, {hidden}), BLOCK_SPECS, {{mesh}}), "
         f"laid_out(normal({batch}, {length}, {dim}), P('data', 'model'), "
@@ -248,7 +241,7 @@ MEMORY = (
     "should keep only what the matmuls need of others' tokens"
 )
 OTHERS = [f"gradient of {name}" for name in ("up", "down", "x")]
-NEAR = Near([1e-3])
+NEAR = same.Near([1e-3])
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[ADDED]),

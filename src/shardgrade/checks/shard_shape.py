@@ -6,10 +6,9 @@ import jax
 from jax.sharding import Sharding
 
 from shardgrade.grading import measures, same, spies
-from shardgrade.grading.cases import on_meshes
 
 ASKS = "the call asks a sharding: compute the shape yourself"
-CASES = on_meshes(
+CASES = same.on_meshes(
     'shard_shape((16, 24), P("data", "model"), {mesh})',
     'shard_shape((4, 16, 5), P(None, "data"), {mesh})',
     'shard_shape((0, 16), P("data", "model"), {mesh})',
@@ -39,7 +38,7 @@ CHECKS = (
         "this is not the shape of a shard",
         read="One axis, several or none",
     ),
-    same.contract(CASES, measures.kind, "the result is not a tuple"),
+    same.contract(CASES, measures.class_name, "the result is not a tuple"),
     *(
         same.refusal(
             f"shard_shape({each}, mesh_of(2, {N // 2}))",

@@ -12,7 +12,6 @@ from flax import nnx
 from shardbook.inputs import normal
 from shardgrade.checks import _flax
 from shardgrade.grading import measures, same, spies
-from shardgrade.grading.cases import Case, Seen, without_jit
 
 SPLITS = (nnx.split, nnx.state, nnx.flatten, nnx.SplitContext.split)
 MERGES = (nnx.merge, nnx.unflatten, nnx.MergeContext.merge)
@@ -52,7 +51,7 @@ def spoiled() -> Iterator[set[str]]:
         yield noted
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def layouts(seen: same.Seen) -> dict[str, str]:
     """Describe where kernel and bias were when Linears were called."""
     held = [call.held for call in _flax.visible_calls(seen.noted)]
     return {
@@ -68,7 +67,7 @@ SMALL = "split_merge_round_trip(7.0, (9 * normal(1)).astype(int), 1.0)"
 NUMBERS = "split_merge_round_trip(4294967295.0, 10 * normal(16), 64.0)"
 NAN = "split_merge_round_trip(4294967295.0, with_nan(normal(16)), 64.0)"
 SPOILED = [
-    Case(
+    same.Case(
         f"split_merge_round_trip(5.0, normal(9), {features}.0)",
         "where the bias of a Linear is 1, that of a merged one "
         "(-3) ** arange(features), and a Linear returns twice its output",
@@ -76,7 +75,7 @@ SPOILED = [
     )
     for features in (3, 4)  # the largest change is down, then up
 ]
-SHARDED = Case(
+SHARDED = same.Case(
     "split_merge_round_trip(0.0, normal(8), 32.0)",
     "where each Linear is sharded over all devices, and returns zeros",
     lambda: _flax.watched(
@@ -88,7 +87,7 @@ SHARDED = Case(
 
 
 def numbers(
-    declare: Callable[..., same.Check], cases: Sequence[Case | str]
+    declare: Callable[..., same.Check], cases: Sequence[same.Case | str]
 ) -> list[same.Check]:
     """Declare that each of the three numbers must agree."""
     why = (
@@ -97,7 +96,7 @@ def numbers(
         "the third number is not max(abs(first output - second output))",
     )
     return [
-        declare(cases, measures.entry(index), each)
+        declare(cases, measures.entry_at(index), each)
         for index, each in enumerate(why)
     ]
 
@@ -113,7 +112,7 @@ CHECKS = (
     ),
     *numbers(same.structure, SPOILED),
     same.placement(
-        without_jit(SHARDED),
+        same.without_jit(SHARDED),
         layouts,
         "a round trip moves no array: kernel and bias stay as they are",
         read="On eight devices",

@@ -15,9 +15,6 @@ from jax.tree_util import GetAttrKey
 from shardbook.problems.state_to_sharded_layout import pick_spec
 from shardgrade.checks._flax import watched
 from shardgrade.grading import same
-from shardgrade.grading.attempt import Crashed, NotWritten, solution
-from shardgrade.grading.cases import Case, Seen, observe, without_jit
-from shardgrade.grading.differences import is_close
 
 
 class Node:
@@ -48,14 +45,17 @@ def extended() -> Iterator[Any]:
         model.norm = nnx.LayerNorm(8, rngs=nnx.Rngs(0))
 
     # An attempt may refuse such a Linear.
-    with watched(init=extend) as seen, suppress(Crashed, NotWritten):
+    with (
+        watched(init=extend) as seen,
+        suppress(same.Crashed, same.NotWritten),
+    ):
         yield seen
 
 
-def case(numbers: str, given: str = "", under: Any = watched) -> Case:
+def case(numbers: str, given: str = "", under: Any = watched) -> same.Case:
     """Give a call that traces each Linear anew."""
     call = f"state_to_sharded_layout({numbers})"
-    return without_jit(Case(call, given, under, values=True))
+    return same.without_jit(same.Case(call, given, under, values=True))
 
 
 NO_BIAS = partial(watched, use_bias=False)
@@ -84,9 +84,11 @@ def by_name(tree: Any) -> dict[str, Any]:
     return named
 
 
-def specs(seen: Seen) -> dict[str, Any]:
+def specs(seen: same.Seen) -> dict[str, Any]:
     """Give the tree of specs, or the last tree that is most like it."""
-    ours = observe(solution(seen.attempt.problem), seen.case).noted.built
+    ours = same.observe(
+        same.solution(seen.attempt.problem), seen.case
+    ).noted.built
     wanted = by_name(jax.tree.map(pick_spec, nnx.state(ours[-1])))
     made = (*seen.values, *seen.noted.states, *seen.noted.trees)
     return max(
@@ -99,9 +101,11 @@ def specs(seen: Seen) -> dict[str, Any]:
     )
 
 
-def counted(seen: Seen) -> Any:
+def counted(seen: same.Seen) -> Any:
     """Give the result, unless it is the number of leaves of the specs."""
-    ours = observe(solution(seen.attempt.problem), seen.case).result
+    ours = same.observe(
+        same.solution(seen.attempt.problem), seen.case
+    ).result
     sizes = (None, ours, len(specs(seen)))
     return ours if seen.result in sizes else seen.result
 
@@ -115,7 +119,7 @@ CHECKS = (
         # One that was built abstractly has no numbers.
         agree=lambda got, expected: (
             any(isinstance(each, jax.core.Tracer) for each in got)
-            or is_close(got, expected)
+            or same.is_close(got, expected)
         ),
     ),
     same.placement(

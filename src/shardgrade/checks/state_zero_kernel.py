@@ -14,7 +14,6 @@ from flax import nnx
 
 from shardgrade.checks import _flax
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import Case, Seen
 
 EXAMPLE = "state_zero_kernel(0.0, normal(3, 4), 16.0)"
 
@@ -28,7 +27,7 @@ def add_leaves(model: Any) -> None:
 
 # What was traced before is not traced again, and can't be watched: each of
 # these has a seed and a shape of x of its own.
-ALTERED = Case(
+ALTERED = same.Case(
     "state_zero_kernel(4e9, normal(5, 4), 16.0)",
     "where Linear has an infinite kernel, more leaves and twice its output",
     partial(_flax.watched, init=add_leaves, output=lambda _, y: 2 * y),
@@ -41,14 +40,14 @@ def shard(model: Any) -> None:
     model.first_kernel = nnx.Param(model.kernel[...])
 
 
-SHARDED = Case(
+SHARDED = same.Case(
     "state_zero_kernel(3.0, normal(2, 4), 16.0)",
     "where Linear is sharded over all devices, with a bfloat16 kernel",
     partial(_flax.watched, init=shard),
 )
 
 
-def held(name: str, seen: Seen) -> Any:
+def held(name: str, seen: same.Seen) -> Any:
     """Give what a Param held in the call of the Linear that was zeroed."""
     calls = _flax.visible_calls(_flax.visible(seen).noted)
     call = ([c for c in calls if not np.any(c.held["kernel"])] or calls)[-1]
@@ -56,7 +55,7 @@ def held(name: str, seen: Seen) -> Any:
     return call.held[name] if is_param else "no Param"
 
 
-def route(seen: Seen) -> str:
+def route(seen: same.Seen) -> str:
     """Tell whether a State was made, or a Module mapped as a tree."""
     noted = _flax.visible(seen).noted
     mapped = any(isinstance(tree, nnx.Module) for tree in noted.trees)

@@ -15,8 +15,6 @@ from shardbook.problems import tree_mode_shard_map as solution
 from shardgrade.checks import _flax
 from shardgrade.grading import measures, same, spies
 from shardgrade.grading._jax_internals import shard_maps
-from shardgrade.grading.agreement import within
-from shardgrade.grading.cases import Case, Seen, compiled
 
 EXAMPLE = "tree_mode_shard_map(0.0, normal(4, 6), 16.0)"
 BACK = "What comes back"
@@ -83,7 +81,7 @@ def altered() -> Iterator[set[str]]:
         yield modes
 
 
-def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:
+def received(names: dict[tuple[int, ...], str], seen: same.Seen) -> str:
     """Describe what each device receives in the shard_maps of a call.
 
     Args:
@@ -107,7 +105,7 @@ def received(names: dict[tuple[int, ...], str], seen: Seen) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def exchanged(seen: Seen) -> str:
+def exchanged(seen: same.Seen) -> str:
     """Describe what the devices exchange inside the shard_maps of a call.
 
     The compiler adds collectives of its own outside of them. There is no
@@ -116,7 +114,7 @@ def exchanged(seen: Seen) -> str:
     """
     lines = [
         f"{each.kind} of {array}"
-        for program in compiled(seen.attempt, seen.case)
+        for program in same.compiled_programs(seen.attempt, seen.case)
         for each in program.communication
         if "/shard_map/" in each.op_name
         for array in each.arrays
@@ -124,7 +122,7 @@ def exchanged(seen: Seen) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def held_shards(shape: tuple[int, ...], seen: Seen) -> str:
+def held_shards(shape: tuple[int, ...], seen: same.Seen) -> str:
     """Describe where the arrays of a shape are that an attempt held."""
     found = [
         measures.describe_shards(each)
@@ -137,7 +135,7 @@ def held_shards(shape: tuple[int, ...], seen: Seen) -> str:
 
 
 PLAIN = (EXAMPLE, "tree_mode_shard_map(7.0, normal(2, 5, seed=3), 20.0)")
-ALTERED = Case(
+ALTERED = same.Case(
     "tree_mode_shard_map(0.0, normal(3, 6), 24.0)",
     "where a TPLinear starts with calls of 10, colsum of 1, n_python of 5 "
     "and a last, and its step adds 100 to cols and 1 to the bias",
@@ -146,10 +144,10 @@ ALTERED = Case(
 # What was traced before is not entered again: no other call has these
 # shapes. Of eight devices, four can share the columns.
 CALL = "tree_mode_shard_map(3, normal(5, 3), 12)"
-ENTERED = Case(CALL, under=shard_maps, values=True)
+ENTERED = same.Case(CALL, under=shard_maps, values=True)
 COUNT = jax.device_count()
 OTHER_DEVICES = 3 * COUNT // 2
-ON_ALL = Case(
+ON_ALL = same.Case(
     f"tree_mode_shard_map(0.0, normal(3, 6), {COUNT}.0)",
     f"where there are {COUNT} devices",
     shard_maps,
@@ -157,11 +155,13 @@ ON_ALL = Case(
 NAMES = {(3, 12): "the kernel", (12,): "bias or colsum", (5, 3): "x"}
 structure = partial(same.structure, ALTERED)
 meshes = partial(received, {})
-placement = partial(same.placement, ENTERED, agree=within)
+placement = partial(same.placement, ENTERED, agree=same.within)
 CHECKS = (
     same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
     *(
-        same.values(PLAIN, measures.entry(i), why, read=read, rivals=RIVALS)
+        same.values(
+            PLAIN, measures.entry_at(i), why, read=read, rivals=RIVALS
+        )
         for i, why, read in ENTRIES
     ),
     structure(
@@ -191,11 +191,11 @@ CHECKS = (
         EXAMPLE,
         exchanged,
         "the devices exchange more than the number of their columns",
-        agree=within,
+        agree=same.within,
     ),
 )
 # In a process of its own, which has OTHER_DEVICES.
-ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=within),)
+ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=same.within),)
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("evenly", "Problem"),

@@ -10,9 +10,6 @@ from jax.sharding import Mesh
 
 from shardbook.problems.vocab_parallel_loss import vocab_parallel_loss
 from shardgrade.grading import measures, same
-from shardgrade.grading.agreement import SENT, Limited, Near
-from shardgrade.grading.attempt import Attempt
-from shardgrade.grading.cases import Case, Seen, given, on_meshes, once
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
 
@@ -21,7 +18,7 @@ from shardscope.programs.report import Program
 A_TOKEN, SCALARS = 128, 64
 
 
-def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
+def jitted(attempt: same.Attempt, mesh: Mesh) -> tuple[Any, Any]:
     """Give the loss and the gradients of 64 times the loss, under jit."""
     function: Any = attempt.function
 
@@ -43,10 +40,10 @@ def jitted(attempt: Attempt, mesh: Mesh) -> tuple[Any, Any]:
     return kept
 
 
-@once
-def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
+@same.cache_case
+def varied(attempt: same.Attempt, case: same.Case) -> dict[str, Any]:
     """Give loss and gradients for other arguments of the same shapes."""
-    hidden, embedding, labels, mesh = given(attempt, case)
+    hidden, embedding, labels, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, case.given)
     found = {}
     for name, some, those in (
@@ -64,15 +61,15 @@ def varied(attempt: Attempt, case: Case) -> dict[str, Any]:
     return found
 
 
-def under_jit(name: str) -> Callable[[Seen], Any]:
+def under_jit(name: str) -> Callable[[same.Seen], Any]:
     """Give the function that gives the loss and its gradients by name."""
     return lambda seen: varied(seen.attempt, seen.case)[name]
 
 
-@once
-def compiled(attempt: Attempt, case: Case) -> list[Program]:
+@same.cache_case
+def compiled(attempt: same.Attempt, case: same.Case) -> list[Program]:
     """Compile the loss of a case, and its gradients."""
-    *arrays, mesh = given(attempt, case)
+    *arrays, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, case.given)
     with attempt.running():
         # What a call has compiled is not compiled again.
@@ -82,15 +79,17 @@ def compiled(attempt: Attempt, case: Case) -> list[Program]:
         ]
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def layouts(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
     found = under_jit("given")(seen).items()
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def parts(seen: Seen) -> tuple[int, int, int]:
+def parts(seen: same.Seen) -> tuple[int, int, int]:
     """Give a device's tokens, and its bytes of hidden and embedding."""
-    hidden, embedding, labels, mesh = given(seen.attempt, seen.case)
+    hidden, embedding, labels, mesh = same.make_arguments(
+        seen.attempt, seen.case
+    )
     data, model = mesh.shape["data"], mesh.shape["model"]
     return (
         labels.size // data,
@@ -102,10 +101,10 @@ def parts(seen: Seen) -> tuple[int, int, int]:
 PASSES = ("the loss", "the loss and its gradients")
 
 
-def sent_over_model(seen: Seen, *, number: int) -> Limited:
+def sent_over_model(seen: same.Seen, *, number: int) -> same.Limited:
     """Count what a pass sends, but over "data" alone."""
     tokens, hidden, _ = parts(seen)
-    *_, mesh = given(seen.attempt, seen.case)
+    *_, mesh = same.make_arguments(seen.attempt, seen.case)
     few, n = A_TOKEN * tokens, mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
@@ -113,28 +112,28 @@ def sent_over_model(seen: Seen, *, number: int) -> Limited:
     return sent(step.sent() - step.sent("data"), limits[number], number)
 
 
-def sent_over_data(seen: Seen, *, number: int) -> Limited:
+def sent_over_data(seen: same.Seen, *, number: int) -> same.Limited:
     """Count what a pass sends over "data"."""
     _, _, embedding = parts(seen)
-    *_, mesh = given(seen.attempt, seen.case)
+    *_, mesh = same.make_arguments(seen.attempt, seen.case)
     n = mesh.shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
     step = compiled(seen.attempt, seen.case)[number]
     return sent(step.sent("data"), limits[number], number)
 
 
-def sent(count: int, limit: int, number: int) -> Limited:
+def sent(count: int, limit: int, number: int) -> same.Limited:
     """Compare what a pass sends with its limit."""
-    unit = f"{SENT} for {PASSES[number]}"
-    return Limited(count, limit, unit)
+    unit = f"{same.SENT} for {PASSES[number]}"
+    return same.Limited(count, limit, unit)
 
 
-def temporaries(seen: Seen, *, number: int) -> Limited:
+def temporaries(seen: same.Seen, *, number: int) -> same.Limited:
     """Count the intermediates: four blocks of logits and the shards."""
     tokens, hidden, embedding = parts(seen)
-    features = given(seen.attempt, seen.case)[1].shape[1]
+    features = same.make_arguments(seen.attempt, seen.case)[1].shape[1]
     block = tokens * embedding // features
-    return Limited(
+    return same.Limited(
         compiled(seen.attempt, seen.case)[number].memory.temporaries,
         4 * block + 2 * (hidden + embedding),
         f"bytes of temporaries on a device for {PASSES[number]}",
@@ -158,10 +157,10 @@ def mean_of_means(
     )
 
 
-def loss_of(dtype: str) -> list[Case]:
+def loss_of(dtype: str) -> list[same.Case]:
     """Call it on each mesh, with hidden and embedding of this dtype."""
     as_dtype = f".astype('{dtype}')"
-    return on_meshes(
+    return same.on_meshes(
         "in_jit(vocab_parallel_loss)("
         f"laid_out(normal(256, 64){as_dtype}, P('data'), {{mesh}}), "
         f"laid_out((normal(2048, 64, seed=1) / 4 + 0.5){as_dtype}, "
@@ -201,7 +200,7 @@ ROWS = "the intermediates take more than four blocks of logits"
 EIGHT = "On eight devices"
 CHUNKS = "Chunks that each add up a gradient"
 # The gradients, which come first by name, and the loss.
-CLOSE = Near([1e-3, 1e-3, 1e-4])
+CLOSE = same.Near([1e-3, 1e-3, 1e-4])
 CHECKS = (
     same.types(CASES),
     same.values(CASES, measures.result, WRONG, rivals=[MEANS]),

@@ -1,7 +1,6 @@
 """What a right ``who_holds`` must show."""
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import Case, on_meshes
 
 ARRAYS = (
     'normal(16, 24), P("data", "model"), {mesh}), (9, 14)',
@@ -14,9 +13,9 @@ ARRAYS = (
     "normal(), P(), {mesh}), ()",
 )
 CALLS = [f"who_holds(laid_out({each})" for each in ARRAYS]
-PLACED = on_meshes(*CALLS, programs=True)
+PLACED = same.on_meshes(*CALLS, programs=True)
 EXAMPLE = PLACED[0].call
-ALONE = Case("who_holds(committed(normal(4)), (3,))")
+ALONE = same.Case("who_holds(committed(normal(4)), (3,))")
 OUTSIDE = [
     f"who_holds(normal(16, 8), {index})"
     for index in ((16, 0), (0, 8), (-17, 3), (15, -9))
@@ -39,7 +38,7 @@ CHECKS = (
         read="On eight devices",
     ),
     same.refusal(
-        [*OUTSIDE, *on_meshes(SHARDED)],
+        [*OUTSIDE, *same.on_meshes(SHARDED)],
         "a position is out of bounds: raise an IndexError",
         read="An index that is outside",
         kind=IndexError,

@@ -135,9 +135,9 @@ class Calls:
 
 
 @contextmanager
-def calls_noted(attempt: Attempt) -> Iterator[Calls]:
+def note_calls(attempt: Attempt) -> Iterator[Calls]:
     """Give what makes the calls of an attempt's step."""
-    with compilations_noted() as noted:
+    with note_compilations() as noted:
         yield Calls(attempt, noted)
 
 
@@ -146,7 +146,7 @@ def require_alive(tree: Any) -> None:
 
     Another call with it would end the process in jax 0.10.2.
     """
-    if lost := those(by_path(tree), deleted=True):
+    if lost := paths_by_deletion(leaves_by_path(tree), deleted=True):
         raise Wrong(
             "a call donated what it was given, and did not replace it, so "
             "there can be no second call",
@@ -156,7 +156,7 @@ def require_alive(tree: Any) -> None:
         )
 
 
-def once(
+def cache_case(
     function: Callable[[Attempt, Case], T],
 ) -> Callable[[Attempt, Case], T]:
     """Call a function once for an attempt and a case."""
@@ -172,7 +172,7 @@ def once(
     return call
 
 
-def of_made(
+def measure_made(
     make: Callable[[Attempt, Case], T], measure: Callable[[T], Any]
 ) -> Callable[[Seen], Any]:
     """Give the function that measures what is made of a call.
@@ -184,8 +184,8 @@ def of_made(
     return lambda seen: measure(make(seen.attempt, seen.case))
 
 
-@once
-def given(attempt: Attempt, case: Case) -> list[Any]:
+@cache_case
+def make_arguments(attempt: Attempt, case: Case) -> list[Any]:
     """Make the positional arguments of a case's call, the last if several.
 
     They are for calls of a check's own, which must not donate them.
@@ -195,7 +195,7 @@ def given(attempt: Attempt, case: Case) -> list[Any]:
     return positional
 
 
-@once
+@cache_case
 def observe(attempt: Attempt, case: Case) -> Seen:
     """Make a call, once, and note what came back."""
     # The context may take an error for an answer.
@@ -221,8 +221,8 @@ def observe(attempt: Attempt, case: Case) -> Seen:
     )
 
 
-@once
-def repeated(attempt: Attempt, case: Case) -> Repeated:
+@cache_case
+def repeat_step(attempt: Attempt, case: Case) -> Repeated:
     """Call the step of a case a few times, and then once with others.
 
     Raises:
@@ -235,7 +235,7 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
     )
     attempt.name_call(case.code, case.given)
     given = _by_position(positional) | named
-    held = by_path(given)
+    held = leaves_by_path(given)
     results: list[Any] = []
     with ExitStack() as stack:
         noted = _noted(stack)
@@ -253,7 +253,7 @@ def repeated(attempt: Attempt, case: Case) -> Repeated:
         for other, more in others:
             results.append(call(step, *other, **more))
             given["then"] = _by_position(other) | more
-    kept = those(held, deleted=False)
+    kept = paths_by_deletion(held, deleted=False)
     shown = noted if isinstance(noted, MissingInternal) else programs
     return Repeated(results, given, kept, shown)
 
@@ -262,7 +262,9 @@ def _by_position(arguments: list[Any]) -> dict[str, Any]:
     return {str(i): each for i, each in enumerate(arguments)}
 
 
-def those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
+def paths_by_deletion(
+    arrays: dict[str, Any], *, deleted: bool
+) -> list[str]:
     """Name the arrays that are deleted, or those that are not."""
     return [
         path
@@ -271,7 +273,7 @@ def those(arrays: dict[str, Any], *, deleted: bool) -> list[str]:
     ]
 
 
-def by_path(tree: Any) -> dict[str, Any]:
+def leaves_by_path(tree: Any) -> dict[str, Any]:
     """Give the leaves of a tree by their names; what is twice, once."""
     return dict(named_leaves(tree))
 
@@ -295,8 +297,8 @@ def compile_and_run(
     return result, program(executable)
 
 
-@once
-def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
+@cache_case
+def compiled_programs(attempt: Attempt, case: Case) -> Sequence[Program]:
     """Give the programs of a call: of a step, or all that it compiles.
 
     Raises:
@@ -320,13 +322,13 @@ def compiled(attempt: Attempt, case: Case) -> Sequence[Program]:
 def _noted(stack: ExitStack) -> list[Program] | MissingInternal:
     """Note each program that is compiled, if this jax shows them."""
     try:
-        return stack.enter_context(compilations_noted())
+        return stack.enter_context(note_compilations())
     except MissingInternal as error:
         return error
 
 
 @contextmanager
-def compilations_noted() -> Iterator[list[Program]]:
+def note_compilations() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 
@@ -337,7 +339,7 @@ def compilations_noted() -> Iterator[list[Program]]:
 
 
 @contextmanager
-def runs_noted() -> Iterator[list[Program]]:
+def note_runs() -> Iterator[list[Program]]:
     """Give each program that is run, as often as it is run.
 
     One that the attempt has compiled by ``lower().compile()`` is given

@@ -12,13 +12,48 @@ from functools import partial
 from typing import Any
 
 from shardgrade.grading import measures
-from shardgrade.grading.agreement import Limited
-from shardgrade.grading.attempt import Attempt, Wrong, begin, solution
-from shardgrade.grading.cases import Case, Seen, observe
+from shardgrade.grading.agreement import (
+    FLOPS as FLOPS,
+    HELD as HELD,
+    SENT as SENT,
+    AtLeast as AtLeast,
+    AtMost as AtMost,
+    Limited as Limited,
+    Near as Near,
+    within as within,
+)
+from shardgrade.grading.attempt import (
+    Attempt as Attempt,
+    Crashed as Crashed,
+    NotWritten as NotWritten,
+    Wrong as Wrong,
+    arguments as arguments,
+    begin,
+    solution as solution,
+)
+from shardgrade.grading.cases import (
+    Case as Case,
+    Seen as Seen,
+    cache_case as cache_case,
+    compile_and_run as compile_and_run,
+    compiled_programs as compiled_programs,
+    leaves_by_path as leaves_by_path,
+    make_arguments as make_arguments,
+    measure_made as measure_made,
+    note_calls as note_calls,
+    observe as observe,
+    on_meshes as on_meshes,
+    paths_by_deletion as paths_by_deletion,
+    require_alive as require_alive,
+    without_jit as without_jit,
+)
 from shardgrade.grading.differences import (
     copies_apart,
     difference,
-    is_close,
+    is_close as is_close,
+    leaves as leaves,
+    trained_apart as trained_apart,
+    type_of as type_of,
 )
 
 
@@ -175,4 +210,6 @@ def refusal(
         The check.
     """
     words = measures.refusal(*names.split(), never=never.split(), kind=kind)
-    return contract(calls, words, why, read=read, under=measures.errors)
+    return contract(
+        calls, words, why, read=read, under=measures.note_errors
+    )

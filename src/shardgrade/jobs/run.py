@@ -31,8 +31,8 @@ from shardgrade.grading.attempt import (
     load_pickle,
     solution,
 )
-from shardgrade.grading.cases import Case, compiled
-from shardgrade.grading.measures import counted
+from shardgrade.grading.cases import Case, compiled_programs
+from shardgrade.grading.measures import count_collectives
 from shardgrade.grading.progress import tell
 from shardgrade.grading.same import Check
 from shardgrade.grading.spies import replaced
@@ -56,7 +56,9 @@ def rehearse(problem: str, devices: int = 8) -> None:
     """
     checks = _checks(problem, devices)
     # First, for it clears the caches.
-    compiled(solution(problem), Case(checks.EXAMPLE, programs=True))
+    compiled_programs(
+        solution(problem), Case(checks.EXAMPLE, programs=True)
+    )
     for check in checks.CHECKS:
         for case in check.cases:
             check.run(solution(problem), case)
@@ -277,7 +279,7 @@ def _compare(
     both = (attempt, solution(attempt.problem))
     # Spelled as on_meshes does: what a check has compiled is known.
     case = Case(checks.EXAMPLE, programs=True)
-    yours, ours = (compiled(each, case) for each in both)
+    yours, ours = (compiled_programs(each, case) for each in both)
     words = ""
     if len(yours) > 2 * len(ours) + 5:
         words = (
@@ -295,7 +297,7 @@ def _compare(
         for each in (yours, ours)
     )
     return {
-        "collectives": (counted(yours), counted(ours)),
+        "collectives": (count_collectives(yours), count_collectives(ours)),
         HELD: (next(most), next(most)),
     }, [(words, "")] if words else []
 

@@ -1,39 +1,47 @@
 """What can be compared of a call: each function takes what was seen."""
 
+from shardgrade.grading.measures.gradients import (
+    Slopes as Slopes,
+    sent_over_data as sent_over_data,
+    sent_over_model as sent_over_model,
+)
 from shardgrade.grading.measures.placement import (
     argument_layouts as argument_layouts,
-    copies as copies,
+    describe_copies as describe_copies,
     describe_shards as describe_shards,
-    guarded_copies as guarded_copies,
-    layouts as layouts,
+    note_copies as note_copies,
+    result_layouts as result_layouts,
     shards as shards,
+    shards_by_path as shards_by_path,
 )
 from shardgrade.grading.measures.programs import (
     argument_bytes as argument_bytes,
     bytes_sent as bytes_sent,
     collectives as collectives,
-    counted as counted,
+    count_collectives as count_collectives,
     flops as flops,
-    on_mesh as on_mesh,
+    is_spread as is_spread,
+    note_runs as note_runs,
     program_bytes as program_bytes,
     programs as programs,
-    runs_noted as runs_noted,
+    runs_on_mesh as runs_on_mesh,
     sends_little as sends_little,
-    sent as sent,
+    sent_by_kind as sent_by_kind,
 )
 from shardgrade.grading.measures.refusals import (
-    errors as errors,
+    note_errors as note_errors,
     refusal as refusal,
 )
 from shardgrade.grading.measures.results import (
     as_list as as_list,
-    entry as entry,
-    held as held,
-    kind as kind,
+    class_name as class_name,
+    entry_at as entry_at,
+    equal_in_all as equal_in_all,
+    local_slices as local_slices,
     paths as paths,
     result as result,
-    same_in_all as same_in_all,
     types as types,
+    types_by_path as types_by_path,
 )
 from shardgrade.grading.measures.steps import (
     step_arguments as step_arguments,

@@ -8,7 +8,7 @@ import jax
 
 from shardgrade.grading._jax_internals import copies_through_host
 from shardgrade.grading.attempt import Crashed
-from shardgrade.grading.cases import Seen, by_path
+from shardgrade.grading.cases import Seen, leaves_by_path
 from shardgrade.grading.differences import is_array, leaves, type_of
 from shardscope.arrays.shards import describe_holders
 
@@ -18,7 +18,7 @@ def shards(seen: Seen) -> str:
     return "\n".join(map(describe_shards, leaves(seen.result).values()))
 
 
-def layouts(seen: Seen) -> dict[str, str]:
+def result_layouts(seen: Seen) -> dict[str, str]:
     """Describe the shards of what a call returned, by path."""
     return shards_by_path(seen.result)
 
@@ -30,7 +30,9 @@ def argument_layouts(seen: Seen) -> dict[str, str]:
 
 def shards_by_path(tree: Any) -> dict[str, str]:
     """Describe the shards of each array; of one that is twice, once."""
-    return {path: describe_shards(x) for path, x in by_path(tree).items()}
+    return {
+        path: describe_shards(x) for path, x in leaves_by_path(tree).items()
+    }
 
 
 def describe_shards(array: Any) -> str:
@@ -49,7 +51,7 @@ def describe_shards(array: Any) -> str:
 
 
 @contextmanager
-def guarded_copies() -> Iterator[list[Any]]:
+def note_copies() -> Iterator[list[Any]]:
     """Note copies from one device to another, but in jit.
 
     jax refuses those that are direct, and takes a sharded array through
@@ -65,7 +67,7 @@ def guarded_copies() -> Iterator[list[Any]]:
             copied.append(crash)
 
 
-def copies(seen: Seen) -> str:
-    """Tell whether a call under :func:`guarded_copies` made a copy."""
+def describe_copies(seen: Seen) -> str:
+    """Tell whether a call under :func:`note_copies` made a copy."""
     some = "a copy" if seen.noted else "no copy"
     return f"{some} from one device to another"

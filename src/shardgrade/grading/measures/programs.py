@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterable
 from shardgrade.grading.agreement import SENT, Limited
 from shardgrade.grading.cases import (
     Seen,
-    compiled,
-    runs_noted as runs_noted,
+    compiled_programs,
+    note_runs as note_runs,
 )
 from shardscope.programs.report import Program
 
 
 def programs(seen: Seen) -> str:
     """Count the programs that a call compiles."""
-    return f"{len(compiled(seen.attempt, seen.case))} programs"
+    return f"{len(compiled_programs(seen.attempt, seen.case))} programs"
 
 
 def collectives(seen: Seen) -> str:
     """Count the collectives in all that a call compiles."""
-    return counted(compiled(seen.attempt, seen.case))
+    return count_collectives(compiled_programs(seen.attempt, seen.case))
 
 
-def counted(programs: Iterable[Program]) -> str:
+def count_collectives(programs: Iterable[Program]) -> str:
     """Count the collectives in programs, as in "2 all-reduce"."""
     total: Counter[str] = Counter()
     for each in programs:
@@ -32,7 +32,7 @@ def counted(programs: Iterable[Program]) -> str:
     return " ".join(words) or "none"
 
 
-def sent(kinds: str) -> Callable[[Seen], str]:
+def sent_by_kind(kinds: str) -> Callable[[Seen], str]:
     """Give the function that counts the bytes that a device sends.
 
     It counts those of all that a call compiles. The mesh is not known
@@ -44,7 +44,7 @@ def sent(kinds: str) -> Callable[[Seen], str]:
 
     def count(seen: Seen) -> str:
         total: Counter[str] = Counter()
-        for each in compiled(seen.attempt, seen.case):
+        for each in compiled_programs(seen.attempt, seen.case):
             for part in each.communication:
                 if re.match(kinds, part.kind):
                     words = f"{part.kind} among {part.group} devices"
@@ -59,12 +59,14 @@ def sent(kinds: str) -> Callable[[Seen], str]:
 
 def bytes_sent(seen: Seen) -> int:
     """Count the bytes that a device sends in a call, by any collective."""
-    return sum(each.sent() for each in compiled(seen.attempt, seen.case))
+    return sum(
+        each.sent() for each in compiled_programs(seen.attempt, seen.case)
+    )
 
 
 def flops(seen: Seen) -> int:
     """Count the FLOPs of matrix products in all that a call compiles."""
-    programs = compiled(seen.attempt, seen.case)
+    programs = compiled_programs(seen.attempt, seen.case)
     return sum(each.flops.total for each in programs)
 
 
@@ -75,15 +77,15 @@ LITTLE = 4096
 def sends_little(seen: Seen) -> Limited:
     """Count the bytes that a device sends, which may be a few numbers.
 
-    The call was made under :func:`runs_noted`.
+    The call was made under :func:`note_runs`.
     """
     count = sum(each.sent() for each in seen.noted)
     return Limited(count, LITTLE, SENT)
 
 
-def on_mesh(seen: Seen) -> str:
+def runs_on_mesh(seen: Seen) -> str:
     """Tell whether a call compiles a program for several devices."""
-    some = any(map(is_spread, compiled(seen.attempt, seen.case)))
+    some = any(map(is_spread, compiled_programs(seen.attempt, seen.case)))
     return f"{'a' if some else 'no'} program that runs on the mesh"
 
 
@@ -98,7 +100,7 @@ def argument_bytes(seen: Seen) -> int:
     return max(
         (
             each.memory.arguments
-            for each in compiled(seen.attempt, seen.case)
+            for each in compiled_programs(seen.attempt, seen.case)
             if is_spread(each)
         ),
         default=0,
@@ -107,5 +109,5 @@ def argument_bytes(seen: Seen) -> int:
 
 def program_bytes(seen: Seen) -> int:
     """Give the most bytes in all that a program needs on a device."""
-    programs = compiled(seen.attempt, seen.case)
+    programs = compiled_programs(seen.attempt, seen.case)
     return max((each.memory.total for each in programs), default=0)

@@ -12,7 +12,7 @@ from shardgrade.grading.measures.results import types
 
 
 @contextmanager
-def errors() -> Iterator[list[BaseException]]:
+def note_errors() -> Iterator[list[BaseException]]:
     """Take the error that a call raises for its answer."""
     raised: list[BaseException] = []
     try:
@@ -42,7 +42,7 @@ def refusal(
         never: What it must not name.
 
     Returns:
-        A function of a call that was made under :func:`errors`.
+        A function of a call that was made under :func:`note_errors`.
     """
     none_of = tuple(never)
 

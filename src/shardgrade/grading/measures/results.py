@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 
-from shardgrade.grading.cases import Seen, by_path
+from shardgrade.grading.cases import Seen, leaves_by_path
 from shardgrade.grading.differences import leaves, type_of
 
 
@@ -15,7 +15,7 @@ def result(seen: Seen) -> Any:
     return seen.result
 
 
-def held(seen: Seen) -> dict[str, Any]:
+def local_slices(seen: Seen) -> dict[str, Any]:
     """Give what this process holds of a returned array, by slice."""
     shape = seen.result.shape
     return {
@@ -29,7 +29,7 @@ def held(seen: Seen) -> dict[str, Any]:
     }
 
 
-def same_in_all(seen: Seen) -> str:
+def equal_in_all(seen: Seen) -> str:
     """Tell whether all processes got the same float."""
     # As bytes, because jax cuts a float64 to 32 bits.
     own = np.frombuffer(np.float64(seen.result).tobytes(), np.uint8)
@@ -42,14 +42,14 @@ def same_in_all(seen: Seen) -> str:
     )
 
 
-def kind(seen: Seen) -> str:
+def class_name(seen: Seen) -> str:
     """Name the class of what a call returned; NumPy's as numpy.float32."""
     found = type(seen.result)
     numpy = found.__module__ == "numpy"
     return f"{'numpy.' * numpy}{found.__name__}"
 
 
-def entry(index: int) -> Callable[[Seen], Any]:
+def entry_at(index: int) -> Callable[[Seen], Any]:
     """Give the function that gives one entry of a returned array."""
 
     def give(seen: Seen) -> Any:
@@ -69,13 +69,13 @@ def types(seen: Seen) -> str:
 
 def types_by_path(tree: Any) -> str:
     """Write paths, dtypes and shapes, of Variables or arrays alike."""
-    found = sorted(by_path(tree).items())
+    found = sorted(leaves_by_path(tree).items())
     return "\n".join(f"{path} {type_of(leaf)}" for path, leaf in found)
 
 
 def paths(seen: Seen) -> list[str]:
     """Name the arrays of what a call returned; one that is twice, once."""
-    return [*by_path(seen.result)]
+    return [*leaves_by_path(seen.result)]
 
 
 def as_list(seen: Seen) -> Any:

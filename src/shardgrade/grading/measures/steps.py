@@ -4,25 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 from shardgrade.grading._jax_internals import MissingInternal
-from shardgrade.grading.cases import Seen, by_path, repeated
+from shardgrade.grading.cases import Seen, leaves_by_path, repeat_step
 from shardgrade.grading.measures.placement import shards_by_path
-from shardgrade.grading.measures.programs import counted
+from shardgrade.grading.measures.programs import count_collectives
 from shardscope.programs.report import Program
 
 
 def step_results(seen: Seen) -> list[Any]:
     """Give what a step returned, each time that it was called."""
-    return repeated(seen.attempt, seen.case).results
+    return repeat_step(seen.attempt, seen.case).results
 
 
 def step_arguments(seen: Seen) -> dict[str, Any]:
     """Give the arguments of a step as they are after the last call."""
-    return by_path(repeated(seen.attempt, seen.case).arguments)
+    return leaves_by_path(repeat_step(seen.attempt, seen.case).arguments)
 
 
 def step_shards(seen: Seen) -> dict[str, str]:
     """Describe where the arguments of a step are after the last call."""
-    return shards_by_path(repeated(seen.attempt, seen.case).arguments)
+    return shards_by_path(repeat_step(seen.attempt, seen.case).arguments)
 
 
 def step_kept(*given: str) -> Callable[[Seen], str]:
@@ -35,7 +35,7 @@ def step_kept(*given: str) -> Callable[[Seen], str]:
     def name(seen: Seen) -> str:
         kept = [
             path
-            for path in repeated(seen.attempt, seen.case).kept
+            for path in repeat_step(seen.attempt, seen.case).kept
             if path.partition(".")[0] in given
         ]
         return f"still on the devices: {', '.join(kept) or 'nothing'}"
@@ -46,7 +46,7 @@ def step_kept(*given: str) -> Callable[[Seen], str]:
 def step_collectives(seen: Seen) -> str:
     """Count the collectives in what the first call of a step compiles."""
     first, *_ = _step_programs(seen)
-    return counted(first)
+    return count_collectives(first)
 
 
 def step_compilations(seen: Seen) -> str:
@@ -57,7 +57,7 @@ def step_compilations(seen: Seen) -> str:
 
 
 def _step_programs(seen: Seen) -> list[list[Program]]:
-    programs = repeated(seen.attempt, seen.case).programs
+    programs = repeat_step(seen.attempt, seen.case).programs
     if isinstance(programs, MissingInternal):
         raise programs
     return programs
