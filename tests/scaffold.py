@@ -55,23 +55,22 @@ CHECK = '''\
 """What a right ``NAME`` must show."""
 
 from shardgrade.grading import measures, same
-from shardgrade.grading.cases import on_meshes
 
 # A call as code, with the names of shardbook.inputs, for some meshes of all
 # devices: on two these are 1 by 2 and 2 by 1.
-CASES = on_meshes("NAME(normal(8, 4), {mesh})")
+CASES = same.on_meshes("NAME(normal(8, 4), {mesh})")
 EXAMPLE = CASES[0].call
-# What must agree with the solution, what it means if it does not, and the
-# heading of the page to read then. Others: same.placement with
+# By name: what must agree with the solution, what it means if it does not,
+# and the heading of the page to read then. Others: same.placement with
 # measures.shards, same.communication with measures.collectives.
-CHECKS = (
-    same.types(CASES),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "result": same.values(
         CASES, measures.result, "SAY WHAT IT MEANS", read="HEADING"
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a heading.
-ERRORS = (("divi(sible|de)", "HEADING"),)
+ERRORS = (("words of the error", "HEADING"),)
 
 raise NotImplementedError(
     "write src/shardgrade/checks/NAME.py, then remove its last lines"

@@ -35,6 +35,11 @@ def about(name: str) -> dict[str, str]:
     return {"title": text.strip().partition("\n")[0][2:], **dict(facts)}
 
 
+def headings(name: str) -> list[str]:
+    """List the headings of a problem's page."""
+    return re.findall(r"^#+ (.*)$", _page(name), re.M)
+
+
 def hints(name: str) -> list[tuple[str, str]]:
     """Return the title and the text of each hint of a problem."""
     _, _, text = _page(name).partition("\n## Hints\n")

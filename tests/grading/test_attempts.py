@@ -11,7 +11,7 @@ from edits import SOLUTIONS, Attempt, attempts, jobs
 from many import grade_all
 from sizes import selected
 
-from shardbook.book import explained
+from shardbook.book import GUIDE, explained, headings
 from shardbook.problems import NAMES
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs.job import Job
@@ -126,9 +126,10 @@ def test_an_attempt_gets_its_verdict(
     assert attempt.says in "\n".join(said), whole
     if verdict.status in ("wrong", "crashed"):
         assert verdict.why, whole
-        # The guide to errors is read where a check names no section.
-        assert verdict.read in headings(attempt.problem) or (
-            not verdict.read and explained(verdict.why)
+        assert (
+            verdict.read in headings(attempt.problem)
+            or verdict.read.startswith(GUIDE)
+            or explained(verdict.why)
         ), (
             f"docs/problems/{attempt.problem}.md has no heading "
             f"{verdict.read!r}, which the check names:\n{whole}"
@@ -166,10 +167,14 @@ def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
     rules = importlib.import_module(f"shardgrade.checks.{name}")
     named = [
         *(
-            (each.name, each.sections)
-            for each in (*rules.CHECKS, *getattr(rules, "ELSEWHERE", ()))
+            (check, each.sections)
+            for part in ("CHECKS", "ELSEWHERE")
+            for check, each in getattr(rules, part, {}).items()
         ),
-        ("ERRORS", [section for _, section in rules.ERRORS]),
+        (
+            "ERRORS",
+            [section for _, section in getattr(rules, "ERRORS", ())],
+        ),
         ("DEPRECATED", [getattr(rules, "DEPRECATED", "Sources")]),
     ]
     found = headings(name)
@@ -184,9 +189,3 @@ def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
         f"checks/{name}.py names headings that docs/problems/{name}.md "
         f"does not have: {', '.join(sorted(lost))}. It has {found}"
     )
-
-
-def headings(name: str) -> list[str]:
-    """Read the headings of a problem's page."""
-    page = (PAGES / f"{name}.md").read_text("utf-8")
-    return re.findall(r"^#+ (.*)$", page, re.M)

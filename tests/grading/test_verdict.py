@@ -325,10 +325,10 @@ def grade(
 
     def run_checks(
         *checks: same.Check, job: Job = job, **more: object
-    ) -> Verdict | Job:
+    ) -> Verdict | Then[Verdict]:
         module = ModuleType("checks")
         vars(module).update(
-            EXAMPLE=EXAMPLE, ERRORS=(), CHECKS=checks, **more
+            EXAMPLE=EXAMPLE, CHECKS=same.numbered("toy", checks), **more
         )
         name = f"shardgrade.checks.{NAME}"
         monkeypatch.setitem(sys.modules, name, module)
@@ -400,7 +400,7 @@ def test_checks_for_another_number_of_devices(
 ) -> None:
     """An attempt that passes is graded by them in a job of its own."""
     elsewhere = {
-        "ELSEWHERE": [same.placement(EXAMPLE, of, "fixed")],
+        "ELSEWHERE": {"fixed": same.placement(EXAMPLE, of, "fixed")},
         # This process has started with as many.
         "OTHER_DEVICES": jax.device_count(),
     }

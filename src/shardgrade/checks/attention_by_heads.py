@@ -150,52 +150,50 @@ BACKWARD = (
 OVER_DATA = (
     'over "data", devices exchange more than the kernels\' gradients'
 )
-CHECKS = (
-    same.types(CASES),
-    same.values([*CASES, *SHARED], measures.result, WRONG, rivals=RIVALS),
-    same.values(LARGE, measures.result, TOO_LARGE, rivals=RIVALS),
-    same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
-    same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "wrong": same.values(
+        [*CASES, *SHARED], measures.result, WRONG, rivals=RIVALS
+    ),
+    "too_large": same.values(
+        LARGE, measures.result, TOO_LARGE, rivals=RIVALS
+    ),
+    "error": same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
+    "error_2": same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
+    "slopes": same.values(
         CASES,
         of_slopes(lambda made: made.gradients),
         SLOPES,
         agree=same.Near([1e-3]),
     ),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "more": same.placement(
         CASES,
         measures.flops,
         MORE,
         read="Every key-value head on each device",
         agree=same.AtMost(1.02, same.FLOPS),
     ),
-    same.communication(
+    "forward": same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
-    same.communication(
+    "backward": same.communication(
         CASES,
         of_slopes(measures.sent_over_model),
         BACKWARD,
         read="Too many sums in the backward pass",
     ),
-    same.communication(
+    "over_data": same.communication(
         CASES, of_slopes(measures.sent_over_data), OVER_DATA
     ),
     # Last: what is communicated too much tells more of the cause.
-    same.placement(
+    "layouts": same.placement(
         CASES,
         of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("varying|replicat|vma", "The API"),
-    ("divi(sible|de)|multiple of|IsManualSubgroup", "Problem"),
-    ("dot_general|einsum|contract|broadcast|shape", "The API"),
-)
+}

@@ -12,15 +12,17 @@ SHAPES = ((2, HALF), (COUNT, 1), (1, COUNT), (HALF, 1), (1, HALF))
 CASES = [f"auto_mesh{shape}" for shape in SHAPES]
 TOO_LARGE = ((COUNT + 1, 1), (1, 2 * COUNT), (2, COUNT))
 EXAMPLE = CASES[0]
-CHECKS = (
-    same.contract(CASES, measures.types, "the result is not a Mesh"),
-    same.structure(
+CHECKS = {
+    "mesh": same.contract(
+        CASES, measures.types, "the result is not a Mesh"
+    ),
+    "shape": same.structure(
         CASES,
         lambda seen: str(dict(seen.result.shape)),
         'the axes must be "data" and "model", in this order, with as many '
         "devices as asked for",
     ),
-    same.structure(
+    "axis_types": same.structure(
         CASES,
         lambda seen: str(seen.result.axis_types),
         "both axes must be Auto",
@@ -34,17 +36,17 @@ CHECKS = (
             )
         ],
     ),
-    same.placement(
+    "devices": same.placement(
         CASES,
         lambda seen: f"ids {seen.result.device_ids.tolist()}",
         "the mesh must have the first devices, row by row",
         read="On eight devices",
     ),
-    same.refusal(
+    "too_large": same.refusal(
         [f"auto_mesh{shape}" for shape in TOO_LARGE],
         "the mesh needs more devices than exist: raise a ValueError",
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("axis_types", "The types of the axes"),

@@ -68,22 +68,30 @@ AGAIN = "a later call was compiled again"
 TALK = "a step needs one all-reduce and no more"
 SHOWN = "On eight devices"
 LOOP = "A step made in the loop"
-CHECKS = (
-    same.contract(ALL, lambda seen: same.type_of(loss(seen)), NO_LOSS),
-    same.values(ALL, loss, ERROR),
-    same.values(OTHERS, lambda s: measures.step_results(s)[-1], IGNORED),
-    same.values(ALL, left, UPDATE, rivals=[BEFORE]),
-    same.values(ALL, measures.step_results, LATER),
-    same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
-    same.placement(ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN),
-    same.structure(ALL, measures.step_compilations, AGAIN, read=LOOP),
-    same.communication(CASES, measures.step_collectives, TALK, read=SHOWN),
-)
+CHECKS = {
+    "no_loss": same.contract(
+        ALL, lambda seen: same.type_of(loss(seen)), NO_LOSS
+    ),
+    "error": same.values(ALL, loss, ERROR),
+    "ignored": same.values(
+        OTHERS, lambda s: measures.step_results(s)[-1], IGNORED
+    ),
+    "update": same.values(ALL, left, UPDATE, rivals=[BEFORE]),
+    "later": same.values(ALL, measures.step_results, LATER),
+    "drift": same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
+    "kept": same.placement(
+        ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN
+    ),
+    "again": same.structure(
+        ALL, measures.step_compilations, AGAIN, read=LOOP
+    ),
+    "talk": same.communication(
+        CASES, measures.step_collectives, TALK, read=SHOWN
+    ),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("been deleted", "On eight devices"),
     ("require replication|varying", "A gradient of another size"),
     ("passed to jit does not match", "On eight devices"),
-    ("rows: |types differ", "Problem"),
-    ("trace level|evenly divide|not callable|sharding", "Problem"),
 )

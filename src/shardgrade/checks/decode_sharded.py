@@ -259,54 +259,53 @@ LARGE = (
     "the temporaries take more than three times the cache: do not repeat "
     "or copy keys and values"
 )
-CHECKS = (
-    same.contract(CASES, kind, NO_STEP),
-    same.contract(CASES, of_calls(lambda made: made.types), OTHER),
-    same.contract(
+CHECKS = {
+    "no_step": same.contract(CASES, kind, NO_STEP),
+    "other": same.contract(CASES, of_calls(lambda made: made.types), OTHER),
+    "lost": same.contract(
         CASES,
         of_calls(lambda made: named(set(made.lost), "deleted")),
         LOST,
         read="The API",
     ),
-    same.values(CASES, of_calls(lambda made: made.caches), WRITE),
-    same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
+    "write": same.values(CASES, of_calls(lambda made: made.caches), WRITE),
+    "wrong": same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
     # First, because another sharding compiles another program.
-    same.placement(CASES, of_calls(lambda made: made.layouts), LAYOUT),
-    same.structure(CASES, of_calls(compiled_again), REMADE),
-    same.structure(
+    "layout": same.placement(
+        CASES, of_calls(lambda made: made.layouts), LAYOUT
+    ),
+    "remade": same.structure(CASES, of_calls(compiled_again), REMADE),
+    "again": same.structure(
         CASES,
         of_calls(compiled_later),
         AGAIN,
         read="A position for each program",
     ),
-    same.placement(
+    "kept": same.placement(
         CASES,
         of_calls(lambda made: named(made.kept, "still in memory")),
         KEPT,
         read="The API",
     ),
-    same.placement(
+    "moved": same.placement(
         CASES,
         of_calls(lambda made: named(made.moved, "in other buffers")),
         MOVED,
         read="The API",
     ),
-    same.communication(CASES, of_calls(sent_over_data), DATA),
-    same.communication(
+    "data": same.communication(CASES, of_calls(sent_over_data), DATA),
+    "more": same.communication(
         CASES,
         of_calls(sent),
         MORE,
         read="On eight devices",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
-    same.communication(CASES, of_calls(sums), NOTHING),
-    same.placement(CASES, of_calls(temporaries), LARGE),
-)
+    "nothing": same.communication(CASES, of_calls(sums), NOTHING),
+    "large": same.placement(CASES, of_calls(temporaries), LARGE),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("[Nn]on-hashable|unhashable", "A position for each program"),
     ("[Tt]racer|[Cc]oncret|[Ii]ndex", "A position for each program"),
-    ("varying|replicat|vma|divi(sible|de)|reshape", "Problem"),
-    ("position must|has no attribute", "Problem"),
-    ("dot_general|einsum|contract|broadcast|shape", "The API"),
 )

@@ -214,59 +214,58 @@ MORE = (
 )
 ROOM = "a step needs more memory on a device than the solution's"
 EDGES = "Constrain the activations"
-CHECKS = (
-    same.contract(ALL, kinds, THREE),
-    same.contract(ALL, types, OTHERS),
-    *(
-        same.placement(ALL, partial(placed, part), why, read=read)
-        for part, (why, read) in PLACED.items()
+CHECKS = {
+    "three": same.contract(ALL, kinds, THREE),
+    "others": same.contract(ALL, types, OTHERS),
+    **same.numbered(
+        "placed",
+        (
+            same.placement(ALL, partial(placed, part), why, read=read)
+            for part, (why, read) in PLACED.items()
+        ),
     ),
-    same.placement(
+    "whole": same.placement(
         ALL,
         measures.program_bytes,
         WHOLE,
         read="The API",
         agree=same.AtMost(1.1, same.HELD, more=1024),
     ),
-    same.contract(
+    "loss": same.contract(
         ALL, of_steps(lambda made: [*map(same.type_of, made.losses)]), LOSS
     ),
-    same.values(ALL, of_steps(lambda made: made.losses), LOSS),
-    same.values(ALL, errors, UPDATE),
-    same.placement(
+    "loss_2": same.values(ALL, of_steps(lambda made: made.losses), LOSS),
+    "update": same.values(ALL, errors, UPDATE),
+    "drift": same.placement(
         ALL,
         of_steps(lambda made: made.layouts[1]),
         DRIFT,
         read="Shardings that the compiler chooses",
     ),
-    same.placement(
+    "kept": same.placement(
         ALL,
         of_steps(lambda made: f"kept: {', '.join(made.kept) or 'nothing'}"),
         KEPT,
     ),
-    same.structure(ALL, of_steps(repeated), AGAIN),
-    *(
-        same.communication(
-            ALL,
-            partial(sent, number),
-            MORE.format(axis),
-            read=EDGES,
-            agree=same.AtMost(1.1, "bytes", more=256),
-        )
-        for number, axis in enumerate(("data", "model"))
+    "again": same.structure(ALL, of_steps(repeated), AGAIN),
+    **same.numbered(
+        "sent",
+        (
+            same.communication(
+                ALL,
+                partial(sent, number),
+                MORE.format(axis),
+                read=EDGES,
+                agree=same.AtMost(1.1, "bytes", more=256),
+            )
+            for number, axis in enumerate(("data", "model"))
+        ),
     ),
-    same.placement(
+    "room": same.placement(
         ALL[-1:],
         of_steps(memory),
         ROOM,
         read=EDGES,
         agree=same.AtMost(1.1, same.HELD),
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("too large", "The API"),
-    ("been deleted|donated", "Problem"),
-    ("rank|evenly divi", "Problem"),
-    ("no rule matches|does not match", "Problem"),
-)
+}

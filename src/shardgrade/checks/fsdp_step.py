@@ -60,32 +60,32 @@ TALK = (
         BYTES,
     ),
 )
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(CASES, measures.runs_on_mesh, NOWHERE, read="The API"),
-    same.placement(
+CHECKS = {
+    "types": same.types(CASES),
+    "wrong": same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "nowhere": same.placement(
+        CASES, measures.runs_on_mesh, NOWHERE, read="The API"
+    ),
+    "whole": same.placement(
         CASES,
         measures.argument_bytes,
         WHOLE,
         # A program for the update takes the gradients too.
         agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
-    *(
-        same.communication(
-            CASES, measures.sent_by_kind(kinds), why, read=read
-        )
-        for kinds, why, read in TALK
+    **same.numbered(
+        "sent",
+        (
+            same.communication(
+                CASES, measures.sent_by_kind(kinds), why, read=read
+            )
+            for kinds, why, read in TALK
+        ),
     ),
-    same.values(REPEATED, measures.step_results, LATER),
-    same.placement(REPEATED, measures.step_kept("0"), KEPT),
-    same.structure(REPEATED, measures.step_compilations, COMPILED),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("divi(sible|de)", "Problem"),
-    ("replicat|vma", "The API"),
-    ("pytree|types differ", "Problem"),
-    ("dot_general|contract|broadcast|shape", "The API"),
-)
+    "later": same.values(REPEATED, measures.step_results, LATER),
+    "kept": same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    "compiled": same.structure(
+        REPEATED, measures.step_compilations, COMPILED
+    ),
+}

@@ -113,49 +113,49 @@ REFUSED = (
     ("dense(32, (None, 'model'), logical=True)", "", "model", NO_RULE),
 )
 INDIVISIBLE = cases("dense(33, (None, 'model'))")[-1]
-CHECKS = (
-    same.contract(
+CHECKS = {
+    "arrays": same.contract(
         CASES, arrays, "these are not the arrays that layer.init returns"
     ),
-    same.structure(
+    "boxes": same.structure(
         CASES, boxes, "the boxes are not those that layer.init returns"
     ),
-    same.values(
+    "values": same.values(
         CASES, measures.result, "these are not the values of layer.init"
     ),
-    same.placement(
+    "without_box": same.placement(
         CASES,
         without_box,
         "an array without a box is not replicated on the mesh",
     ),
-    same.placement(
+    "mesh_axes": same.placement(
         ON_AXES + ON_BOTH,
         measures.result_layouts,
         "an array is not sharded by the mesh axes in its nn.Partitioned, "
         "which need no rule",
         read="The API",
     ),
-    same.placement(
+    "rules": same.placement(
         BY_RULES + PRIORITY,
         measures.result_layouts,
         "an array is not sharded as nn.logical_to_mesh_axes maps the names "
         "in its nn.LogicallyPartitioned by the rules",
         read="The API",
     ),
-    same.placement(
+    "both": same.placement(
         MIXED,
         measures.result_layouts,
         "the rules apply only to the names in nn.LogicallyPartitioned; "
         "those in nn.Partitioned are mesh axes",
         read="Mesh axes that pass through the rules",
     ),
-    same.communication(
+    "collectives": same.communication(
         LARGE,
         measures.collectives,
         "a program has collectives, but each device can make its own "
         "shards without the others",
     ),
-    same.placement(
+    "memory": same.placement(
         LARGE,
         measures.program_bytes,
         "a program needs more memory on a device than it takes to make "
@@ -163,29 +163,23 @@ CHECKS = (
         read="On eight devices",
         agree=same.AtMost(1.05, same.HELD),
     ),
-    *(
-        same.refusal(
-            # The last mesh has all devices along "model".
-            cases(layer, rules)[-1],
-            "a name that is not a mesh axis, or a logical name without a "
-            "rule, must raise a ValueError with this name",
-            names=name,
-            read=heading,
-        )
-        for layer, rules, name, heading in REFUSED
+    **same.numbered(
+        "name",
+        (
+            same.refusal(
+                # The last mesh has all devices along "model".
+                cases(layer, rules)[-1],
+                "a name that is not a mesh axis, or a logical name without "
+                "a rule, must raise a ValueError with this name",
+                names=name,
+                read=heading,
+            )
+            for layer, rules, name, heading in REFUSED
+        ),
     ),
-    same.refusal(
+    "indivisible": same.refusal(
         INDIVISIBLE,
         "an indivisible dimension must raise a ValueError",
         read="A constraint in the place of out_shardings",
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("integer or boolean type|no rule", "Problem"),
-    (
-        "not found in mesh|axis rule specification|more than once in array|"
-        "set a mesh|requires a non-empty mesh|Partitioned' object",
-        "The API",
-    ),
-)
+}

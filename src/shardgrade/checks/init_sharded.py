@@ -23,26 +23,26 @@ WITHOUT_A_RULE = (
     ("mlp(8, 16, 8)", "RULES[:-1]", "down.bias"),
     ("vision(16, 8)", r"[(r'(?!norm\.var).*', P())]", "norm.var"),
 )
-CHECKS = (
-    same.types(CASES),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "values": same.values(
         CASES,
         measures.result,
         "the values are not those that build() returns",
     ),
-    same.structure(
+    "twice": same.structure(
         cases("twice(mlp(8, 16, 8))")[:1],
         measures.paths,
         "a layer that occurs twice in the model became two layers: let "
         "jit return the state, not the Module",
     ),
-    same.placement(
+    "rules": same.placement(
         CASES + ORDER,
         measures.result_layouts,
         "an array is not sharded by the first rule that matches its whole "
         "path",
     ),
-    same.placement(
+    "memory": same.placement(
         LARGE,
         measures.program_bytes,
         "a program needs more memory on a device than it takes to make "
@@ -50,20 +50,24 @@ CHECKS = (
         read="On eight devices",
         agree=same.AtMost(1.05, same.HELD),
     ),
-    same.communication(
+    "collectives": same.communication(
         LARGE,
         measures.collectives,
         "a program has collectives, but each device can make its own "
         "shards without the others",
     ),
-    *(
-        same.refusal(
-            cases(build, rules)[0],
-            "an array without a rule must raise a ValueError with its path",
-            names=path,
-        )
-        for build, rules, path in WITHOUT_A_RULE
+    **same.numbered(
+        "no_rule",
+        (
+            same.refusal(
+                cases(build, rules)[0],
+                "an array without a rule must raise a ValueError with its "
+                "path",
+                names=path,
+            )
+            for build, rules, path in WITHOUT_A_RULE
+        ),
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (("[Tt]racer", "A number that is read"),)

@@ -166,15 +166,15 @@ KEPT = "the old parameters stay in memory after a step: donate them"
 COMPILED = "a later call was compiled again: compile the step once, outside"
 EIGHT = "On eight devices"
 ALL = [LARGE, *CASES]
-CHECKS = (
-    same.types(ALL),
-    same.values(
+CHECKS = {
+    "types": same.types(ALL),
+    "wrong": same.values(
         LARGE, change, WRONG, rivals=SCALED, agree=same.Near([0.02])
     ),
-    same.values(
+    "loss": same.values(
         ALL, lambda seen: seen.result[1], LOSS, agree=same.Near([0.01])
     ),
-    same.values(
+    "rounded": same.values(
         CASES,
         change,
         ROUNDED,
@@ -182,8 +182,8 @@ CHECKS = (
         rivals=SCALED,
         agree=same.Near([0.02]),
     ),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.structure(
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "products": same.structure(
         ALL,
         others(
             "dot_general of bf16",
@@ -193,8 +193,8 @@ CHECKS = (
         PRODUCTS,
         read="The API",
     ),
-    same.communication(ALL, moves, ASK, read="The same under `jit`"),
-    same.communication(
+    "ask": same.communication(ALL, moves, ASK, read="The same under `jit`"),
+    "gathers": same.communication(
         ALL,
         others(
             "all_gather of bf16",
@@ -204,7 +204,7 @@ CHECKS = (
         GATHERS,
         read="Cast, then gather",
     ),
-    same.communication(
+    "sums": same.communication(
         ALL,
         others(
             "sums of f32",
@@ -215,23 +215,18 @@ CHECKS = (
         SUMS,
         read="A gradient through the cast",
     ),
-    same.communication(
+    "more": same.communication(
         CASES,
         measures.bytes_sent,
         MORE,
         read=EIGHT,
         agree=same.AtMost(1.05, same.SENT, more=64),
     ),
-    same.values(
+    "later": same.values(
         REPEATED, measures.step_results, LATER, agree=same.Near([0.02])
     ),
-    same.placement(REPEATED, measures.step_kept("0"), KEPT),
-    same.structure(REPEATED, measures.step_compilations, COMPILED),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("[Tt]racer|[Cc]oncret|integer", "Problem"),
-    ("divi(sible|de)", "Problem"),
-    ("replicat|vma|varying", "The API"),
-    ("dot_general|contract|broadcast|shape", "The API"),
-)
+    "kept": same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    "compiled": same.structure(
+        REPEATED, measures.step_compilations, COMPILED
+    ),
+}

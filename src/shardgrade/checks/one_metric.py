@@ -31,30 +31,30 @@ LARGE = [
 ]
 
 
-CHECKS = (
-    same.contract(
+CHECKS = {
+    "float": same.contract(
         CASES, measures.class_name, "the result must be a Python float"
     ),
-    same.values(
+    "mean": same.values(
         CASES,
         measures.result,
         "this is not the mean of all values, each counted once, in float32",
         # Of numbers from -100 to 100, added up in any order.
         agree=lambda found, wanted: abs(found - wanted) < 1e-3,
     ),
-    same.values(
+    "agree": same.values(
         CASES,
         measures.equal_in_all,
         "the processes get different numbers",
         read="A computation in one process",
     ),
-    same.communication(
+    "travel": same.communication(
         LARGE,
         measures.sends_little,
         "values travel between devices: add them up on each device first",
         read="All values in every process",
         under=measures.note_runs,
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (("non-addressable", "On eight devices"),)

@@ -213,65 +213,61 @@ OVER_DATA = (
 )
 SUMS = "A sum of the gradients in each tick"
 ROLLED = "Stages under `vmap`"
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, measures.result, OUTPUT, rivals=[EVERY]),
-    same.refusal(INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "output": same.values(CASES, measures.result, OUTPUT, rivals=[EVERY]),
+    "error": same.refusal(
+        INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"
+    ),
+    "waiting": same.values(
         SLOPES, of_slopes(finite), WAITING, read="Zeros in the bubble"
     ),
-    same.values(
+    "wrong": same.values(
         SLOPES,
         of_slopes(lambda made: made.gradients),
         WRONG,
         agree=same.Near([1e-3]),
     ),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "more": same.placement(
         CASES,
         measures.flops,
         MORE,
         agree=same.AtMost(1.02, same.FLOPS),
     ),
-    same.placement(
+    "fewer": same.placement(
         CASES,
         measures.flops,
         FEWER,
         agree=same.AtLeast(0.98, same.FLOPS),
     ),
-    same.communication(
+    "forward_over_data": same.communication(
         CASES[0],
         same.measure_made(forward, forward_over_data),
         FORWARD_OVER_DATA,
     ),
-    same.communication(
+    "forward": same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
-    same.communication(
+    "over_data": same.communication(
         SLOPES,
         of_slopes(measures.sent_over_data),
         OVER_DATA,
         read=SUMS,
     ),
-    same.communication(SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED),
-    same.communication(
+    "permutes": same.communication(
+        SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED
+    ),
+    "backward": same.communication(
         SLOPES, of_slopes(measures.sent_over_model), BACKWARD, read=SUMS
     ),
     # Last: what is communicated too much tells more of the cause.
-    same.placement(
+    "layouts": same.placement(
         SLOPES,
         of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("ManualSubgroup", "The API"),
-    ("IndexError", "Problem"),
-    ("varying|replicat|vma|carry", "The API"),
-    ("divi(sible|de)|multiple of|reshape", "Problem"),
-    ("dot_general|contract|broadcast|shape", "The API"),
-)
+}

@@ -36,46 +36,47 @@ REFUSED = (
     # Some arrays have no rule, and to the others theirs does not fit.
     (f"{SMALL}, [('.*kernel', P('modle'))]", f"{KERNELS} {BIASES}", ""),
 )
-CHECKS = (
-    same.types(CASES),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "values": same.values(
         CASES, measures.result, "the values of an array have changed"
     ),
-    same.structure(
+    "twice": same.structure(
         cases("twice(mlp(8, 16, 8)), {mesh}, RULES"),
         measures.paths,
         "a layer that occurs twice in the model became two layers: map "
         "over the state, not over the Module",
     ),
-    same.placement(
+    "argument": same.placement(
         CASES,
         measures.argument_layouts,
         "the model that was passed in has changed; note that its state "
         "shares its Variables",
     ),
-    same.placement(
+    "rules": same.placement(
         CASES + ORDER,
         measures.result_layouts,
         "an array is not sharded by the first rule that matches its whole "
         "path",
         read="The API",
     ),
-    same.placement(
+    "mesh": same.placement(
         cases("mlp(8, 16, 8), backwards({mesh}), RULES"),
         measures.result_layouts,
         "place the arrays on the mesh that is passed in, whose devices are "
         "in reverse order",
     ),
-    *(
-        same.refusal(
-            cases(arguments)[-1],
-            "a ValueError must name each array that can't be placed, and "
-            "no other",
-            names=paths,
-            never=others,
-        )
-        for arguments, paths, others in REFUSED
+    **same.numbered(
+        "refused",
+        (
+            same.refusal(
+                cases(arguments)[-1],
+                "a ValueError must name each array that can't be placed, "
+                "and no other",
+                names=paths,
+                never=others,
+            )
+            for arguments, paths, others in REFUSED
+        ),
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (("rank|divi(sible|de)", "Problem"), ("State|Key", "The API"))
+}

@@ -173,45 +173,46 @@ MEMORY = "over the budget of memory"
 BYTES = "over the budget of bytes that a device sends in a step"
 COPIES = "over the budget of copies, which is zero"
 COMPILED = "over the budget of compilations: later calls need none"
-CHECKS = (
-    same.contract(CASES, parts, OTHER),
-    same.placement(
+CHECKS = {
+    "other": same.contract(CASES, parts, OTHER),
+    "specs": same.placement(
         CASES, lambda seen: measures.shards_by_path(seen.result[0]), SPECS
     ),
-    same.values(CASES, losses, LOSSES),
-    same.values(CASES, changed, ARRAYS),
-    same.placement(
+    "losses": same.values(CASES, losses, LOSSES),
+    "arrays": same.values(CASES, changed, ARRAYS),
+    "rows": same.placement(
         CASES, lambda seen: of(seen).batch, ROWS, read="Problem"
     ),
-    same.communication(
+    "bytes": same.communication(
         CASES,
         lambda seen: of(seen).sent,
         BYTES,
         read="Where to look",
         agree=budget(ROOM, f"{same.SENT} in a step"),
     ),
-    same.placement(
+    "memory": same.placement(
         CASES,
         lambda seen: of(seen).memory,
         MEMORY,
         read="Where to look",
         agree=budget(ROOM, same.HELD),
     ),
-    same.communication(
+    "copies": same.communication(
         CASES, copies, COPIES, read="Programs that come back"
     ),
-    same.structure(
+    "compiled": same.structure(
         CASES,
         lambda seen: of(seen).compiled_later,
         COMPILED,
         read="Programs that come back",
         agree=budget(1, f"programs compiled in calls 2 to {CALLS}"),
     ),
-    same.Check("remark", CASES[:1], compare_with_par, ("Solution",)),
-)
+    "compare_with_par": same.Check(
+        "remark", CASES[:1], compare_with_par, ("Solution",)
+    ),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("spmd_axis_name", "Bytes that grow with the parts"),
     ("been deleted", "Memory that does not divide"),
-    ("divi(sible|de)|reshape", "Problem"),
 )

@@ -77,19 +77,19 @@ COPIED = "an array is put on one device and copied from there"
 MODEL = "a checkpoint of another model must raise a ValueError"
 ERROR = "a damaged checkpoint must raise an error"
 guarded = measures.note_copies
-CHECKS = (
-    same.types(CASES),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "values": same.values(
         CASES,
         measures.result,
         "the values of an array are not those of the checkpoint",
     ),
-    same.placement(
+    "rules": same.placement(
         CASES,
         measures.result_layouts,
         "an array is not sharded by its rule on the mesh",
     ),
-    same.placement(
+    "moved": same.placement(
         CASES,
         noted_lines,
         "an array is restored in another sharding and moved afterwards",
@@ -97,16 +97,17 @@ CHECKS = (
         agree=same.within,
         under=orbax_reads,
     ),
-    same.placement(EXAMPLE, made_whole, WHOLE, read="On eight devices"),
-    same.placement(
+    "whole": same.placement(
+        EXAMPLE, made_whole, WHOLE, read="On eight devices"
+    ),
+    "copied": same.placement(
         EXAMPLE, measures.describe_copies, COPIED, under=guarded
     ),
-    same.refusal([WIDER, RENAMED], MODEL),
-    same.refusal(DAMAGED, ERROR, kind=Exception),
-)
+    "model": same.refusal([WIDER, RENAMED], MODEL),
+    "error": same.refusal(DAMAGED, ERROR, kind=Exception),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     (r"too large|layers\.1:\n *- Source: MISSING", "On eight devices"),
-    ("Topology mismatch", "The API"),
     ("structures do not match|^AssertionError", "On eight devices"),
 )

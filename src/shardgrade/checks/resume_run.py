@@ -318,53 +318,55 @@ HELD_UP = (
     "for that, let CheckpointManager save in the background"
 )
 BATCH = "A number that is off by one"
-CHECKS = (
-    same.contract(EARLY, ended, NOT_ASKED),
-    same.contract(EARLY, types, NO_STATE),
+CHECKS = {
+    "not_asked": same.contract(EARLY, ended, NOT_ASKED),
+    "no_state": same.contract(EARLY, types, NO_STATE),
     # First: unless a run waits for its files, the next gets in their way.
-    same.contract(
+    "waited": same.contract(
         EARLY, named("unfinished"), WAITED, read="A run that does not wait"
     ),
-    same.contract(TOLD, ended, NOT_ASKED),
-    same.contract(TOLD, types, NO_STATE),
-    same.contract(TOLD, begins, NONE),
-    same.contract(TOLD, length, SHIFTED, read=BATCH, agree=not_by_one),
-    same.contract(TOLD, unused, UNUSED),
-    same.contract(TOLD, batches, ASKED, agree=no_more),
+    "not_asked_2": same.contract(TOLD, ended, NOT_ASKED),
+    "no_state_2": same.contract(TOLD, types, NO_STATE),
+    "none": same.contract(TOLD, begins, NONE),
+    "shifted": same.contract(
+        TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
+    ),
+    "unused": same.contract(TOLD, unused, UNUSED),
+    "asked": same.contract(TOLD, batches, ASKED, agree=no_more),
     # After what is cheap: the slow disk of SAVING takes seconds.
-    same.contract([RETURNED, SAVING], ended, NOT_ASKED),
-    same.contract([RETURNED, SAVING], types, NO_STATE),
-    same.contract([RETURNED, SAVING], begins, LOST),
-    same.contract([SAVING, EARLY], batches, UNFINISHED, agree=overlap),
-    same.contract(TOLD, makes, MADE, read="A part of the state"),
-    same.contract([SAVING, EARLY], named("left over"), CLEANED),
-    same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
-    same.contract(RETURNED, makes, MADE),
-    same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
-    same.contract(SAVING, outdated, FOLDER, read="The API"),
-    same.contract(RETURNED, named("written anew"), ANEW),
-    same.values(CASES, states, STATE, read="A part of the state"),
-    same.placement(CASES, layouts, RESTORED, read="The API"),
-    same.placement(
+    "not_asked_3": same.contract([RETURNED, SAVING], ended, NOT_ASKED),
+    "no_state_3": same.contract([RETURNED, SAVING], types, NO_STATE),
+    "lost": same.contract([RETURNED, SAVING], begins, LOST),
+    "unfinished": same.contract(
+        [SAVING, EARLY], batches, UNFINISHED, agree=overlap
+    ),
+    "made": same.contract(TOLD, makes, MADE, read="A part of the state"),
+    "cleaned": same.contract([SAVING, EARLY], named("left over"), CLEANED),
+    "ended": same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
+    "made_2": same.contract(RETURNED, makes, MADE),
+    "folder": same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
+    "folder_2": same.contract(SAVING, outdated, FOLDER, read="The API"),
+    "anew": same.contract(RETURNED, named("written anew"), ANEW),
+    "state": same.values(CASES, states, STATE, read="A part of the state"),
+    "restored": same.placement(CASES, layouts, RESTORED, read="The API"),
+    "copied": same.placement(
         ONTO_MESH,
         moves,
         COPIED,
         read="A target without this run's shardings",
         under=movements,
     ),
-    same.contract(OTHERS, makes, AGAIN, read="An error that is caught"),
-    same.contract(OTHERS, refused, CHANGED),
-    same.contract(OTHERS, lost, GONE),
-    same.remark(SAVING, repeated, HELD_UP, read="The API"),
-)
+    "again": same.contract(
+        OTHERS, makes, AGAIN, read="An error that is caught"
+    ),
+    "changed": same.contract(OTHERS, refused, CHANGED),
+    "gone": same.contract(OTHERS, lost, GONE),
+    "held_up": same.remark(SAVING, repeated, HELD_UP, read="The API"),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("orbax-checkpoint-tmp|invalid literal|Composite", "The API"),
     (
         "has no attribute|Topology|incompatible devices",
         "A target without this run's shardings",
     ),
-    ("No such file|not found|does not exist|No steps found", "The API"),
-    ("StepAlreadyExistsError", "Problem"),
-    ("deleted|donated", "Problem"),
 )

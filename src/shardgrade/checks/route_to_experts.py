@@ -271,60 +271,64 @@ BACKWARD = (
     "the slots and the gradient of the router"
 )
 OVER_DATA = 'over "data", devices exchange more than gradients of params'
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, result(0, without_numbers), NO_NUMBERS),
-    same.values(CASES, passed_on, PASSED_ON),
+CHECKS = {
+    "types": same.types(CASES),
+    "no_numbers": same.values(
+        CASES, result(0, without_numbers), NO_NUMBERS
+    ),
+    "passed_on": same.values(CASES, passed_on, PASSED_ON),
     # What isn't right where fewer tokens are counted fails before.
-    same.values(
+    "others": same.values(
         CASES[:2], result(0), OTHERS, rivals=KEPT, agree=SameKept()
     ),
-    same.values(CASES[2:], result(0), UNCOUNTED, agree=SameKept()),
-    same.values(
+    "uncounted": same.values(
+        CASES[2:], result(0), UNCOUNTED, agree=SameKept()
+    ),
+    "wrong": same.values(
         CASES, result(0), WRONG, rivals=ERRED, agree=same.Near([0.02])
     ),
-    same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
-    same.values(CASES, result(1), DROPPED, rivals=COUNTED),
-    same.values(SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL),
-    same.values(SLOPED, of_slopes(of_equals), SHARED, read=STILL),
-    same.values(
+    "nearly": same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
+    "dropped": same.values(CASES, result(1), DROPPED, rivals=COUNTED),
+    "not_learnt": same.values(
+        SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL
+    ),
+    "shared": same.values(SLOPED, of_slopes(of_equals), SHARED, read=STILL),
+    "slopes": same.values(
         SLOPED,
         of_slopes(lambda made: made.gradients),
         SLOPES,
         agree=same.Near([1e-3]),
     ),
-    same.placement(CASES, result(0, measures.describe_shards), LAYOUT),
-    same.placement(CASES, result(1, measures.describe_shards), SCALAR),
-    same.placement(
+    "layout": same.placement(
+        CASES, result(0, measures.describe_shards), LAYOUT
+    ),
+    "scalar": same.placement(
+        CASES, result(1, measures.describe_shards), SCALAR
+    ),
+    "more": same.placement(
         CASES,
         measures.flops,
         MORE,
         read="Matrix products that waste FLOPs",
         agree=same.AtMost(ROOM, same.FLOPS),
     ),
-    same.communication(
+    "forward": same.communication(
         CASES,
         measures.bytes_sent,
         FORWARD,
         read="On eight devices",
         agree=same.AtMost(ROOM, same.SENT, more=SCALARS),
     ),
-    same.communication(
+    "backward": same.communication(
         SLOPED, of_slopes(measures.sent_over_model), BACKWARD
     ),
-    same.communication(
+    "over_data": same.communication(
         SLOPED, of_slopes(measures.sent_over_data), OVER_DATA
     ),
     # Last: what is communicated too much tells more of the cause.
-    same.placement(
+    "layouts": same.placement(
         SLOPED,
         of_slopes(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("[Tt]racer|[Cc]oncret|divi(sible|de)|multiple of", "Problem"),
-    ("[Ss]ize of label|reshape|top_k", "Problem"),
-    ("all_to_all|dot_general|einsum|contract|broadcast|shape", "The API"),
-)
+}

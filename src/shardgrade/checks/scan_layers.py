@@ -175,14 +175,16 @@ HELD = (
 )
 FIRST = "Parameters gathered before the scan"
 JIT = "The same under `jit`"
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, measures.result, OUTPUT),
-    same.values(PLUS, measures.result, STALE),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.values(ALL, of_steps(lambda made: made.loss), LOSS),
-    same.values(ALL, of_steps(lambda made: made.gradients), SLOPES),
-    same.structure(
+CHECKS = {
+    "types": same.types(CASES),
+    "output": same.values(CASES, measures.result, OUTPUT),
+    "stale": same.values(PLUS, measures.result, STALE),
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "loss": same.values(ALL, of_steps(lambda made: made.loss), LOSS),
+    "slopes": same.values(
+        ALL, of_steps(lambda made: made.gradients), SLOPES
+    ),
+    "grows": same.structure(
         DEEP,
         lambda seen: growth(
             *(trained(seen.attempt, each) for each in (*DEEP, SHALLOW))
@@ -190,22 +192,15 @@ CHECKS = (
         GROWS,
         read="A Python loop over the layers",
     ),
-    same.communication(ALL, of_steps(largest), LARGE, read=FIRST),
-    same.communication(ALL, of_steps(gathered), TURN),
-    same.placement(
+    "large": same.communication(ALL, of_steps(largest), LARGE, read=FIRST),
+    "turn": same.communication(ALL, of_steps(gathered), TURN),
+    "spread": same.placement(
         ALL,
         of_steps(lambda made: measures.shards_by_path(made.gradients[0])),
         SPREAD,
         read=JIT,
     ),
-    same.placement(
+    "held": same.placement(
         DEEP, of_steps(held), HELD, read="What is kept and what is not"
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("divi(sible|de)", "Problem"),
-    ("carry|scan body|out of bounds", "The API"),
-    ("varying|replicat|vma", "The API"),
-    ("dot_general|contract|broadcast|shape", "The API"),
-)
+}

@@ -242,10 +242,10 @@ MEMORY = (
 )
 OTHERS = [f"gradient of {name}" for name in ("up", "down", "x")]
 NEAR = same.Near([1e-3])
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "wrong": same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    "scale": same.values(
         CASES,
         step_of("given", "gradient of scale"),
         SCALE,
@@ -253,23 +253,18 @@ CHECKS = (
         agree=NEAR,
         rivals=[OWN],
     ),
-    same.values(CASES, step_of("given", *OTHERS, "y"), SLOPES, agree=NEAR),
-    same.values(CASES, step_of("padded"), ZEROS, agree=NEAR),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.communication(
+    "slopes": same.values(
+        CASES, step_of("given", *OTHERS, "y"), SLOPES, agree=NEAR
+    ),
+    "zeros": same.values(CASES, step_of("padded"), ZEROS, agree=NEAR),
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "forward": same.communication(
         CASES, sent_forward, FORWARD, read="An all-reduce, then a slice"
     ),
-    same.placement(CASES, layouts, LAYOUTS),
-    same.communication(CASES, sent_over_model, BACKWARD),
-    same.communication(CASES, sent_over_data, OVER_DATA),
-    same.placement(
+    "layouts": same.placement(CASES, layouts, LAYOUTS),
+    "backward": same.communication(CASES, sent_over_model, BACKWARD),
+    "over_data": same.communication(CASES, sent_over_data, OVER_DATA),
+    "memory": same.placement(
         LONG, temporaries, MEMORY, read="A norm after the gather"
     ),
-)
-# What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("divi(sible|de)", "Problem"),
-    ("varying|replicat|vma", "The API"),
-    ("[Tt]racer|[Cc]oncret|ppermute", "Problem"),
-    ("scatter|dot_general|contract|broadcast|shape", "The API"),
-)
+}

@@ -101,28 +101,25 @@ def numbers(
     ]
 
 
-CHECKS = (
-    same.types([EXAMPLE, SMALL]),
-    *numbers(same.values, (NUMBERS, NAN)),
-    same.structure(
+CHECKS = {
+    "types": same.types([EXAMPLE, SMALL]),
+    **same.numbered("numbers", numbers(same.values, (NUMBERS, NAN))),
+    "round_trip": same.structure(
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
         "no model went through both nnx.split and nnx.merge",
         read="The API",
     ),
-    *numbers(same.structure, SPOILED),
-    same.placement(
+    **same.numbered("structure", numbers(same.structure, SPOILED)),
+    "moved": same.placement(
         same.without_jit(SHARDED),
         layouts,
         "a round trip moves no array: kernel and bias stay as they are",
         read="On eight devices",
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("GraphState|not callable|unpack|'rngs'|'params'", "The API"),
-    ("rng value|integer type|concrete value|contracting", "Problem"),
     ("number of leaves", "A state of another model"),
-    ("[Hh]ashable", "The API"),
     ("deleted", "Donating a model that has a clone"),
 )

@@ -156,15 +156,20 @@ NAMES = {(3, 12): "the kernel", (12,): "bias or colsum", (5, 3): "x"}
 structure = partial(same.structure, ALTERED)
 meshes = partial(received, {})
 placement = partial(same.placement, ENTERED, agree=same.within)
-CHECKS = (
-    same.types([EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]),
-    *(
-        same.values(
-            PLAIN, measures.entry_at(i), why, read=read, rivals=RIVALS
-        )
-        for i, why, read in ENTRIES
+CHECKS = {
+    "types": same.types(
+        [EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]
     ),
-    structure(
+    **same.numbered(
+        "entry",
+        (
+            same.values(
+                PLAIN, measures.entry_at(i), why, read=read, rivals=RIVALS
+            )
+            for i, why, read in ENTRIES
+        ),
+    ),
+    "step": structure(
         lambda seen: sorted(seen.noted),
         "nnx.shard_map does not run the given step, or not once in a call",
         rivals=[
@@ -175,39 +180,39 @@ CHECKS = (
             )
         ],
     ),
-    structure(measures.result, "the result does not follow the model or y"),
-    placement(meshes, "the mesh is not the one that the problem asks for"),
-    placement(
+    "result": structure(
+        measures.result, "the result does not follow the model or y"
+    ),
+    "mesh": placement(
+        meshes, "the mesh is not the one that the problem asks for"
+    ),
+    "columns": placement(
         partial(received, NAMES),
         "a device does not receive its columns: in_specs decides which",
         read=SPEC,
     ),
-    placement(
+    "y_columns": placement(
         partial(held_shards, (5, 12)),
         "y is not left where it was computed, each device with its columns",
         agree=lambda found, wanted: not found or wanted in found,
     ),
-    same.communication(
+    "exchange": same.communication(
         EXAMPLE,
         exchanged,
         "the devices exchange more than the number of their columns",
         agree=same.within,
     ),
-)
+}
 # In a process of its own, which has OTHER_DEVICES.
-ELSEWHERE = (same.placement(ON_ALL, meshes, FIXED, agree=same.within),)
+ELSEWHERE = {
+    "fixed": same.placement(ON_ALL, meshes, FIXED, agree=same.within),
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
-    ("evenly", "Problem"),
     ("incompatible shapes|contracting|too long|KeyError", SPEC),
-    ("bound methods|keyword|trace level", "The API"),
-    ("specs of the input|out_sharding", "Problem"),
     ("prefix|unhashable|StateSharding|structure", "Specs of another form"),
     ("Duplicate", BACK),
-    ("unbound axis name", "The API"),
-    # Graph mode brings back what step adds, but has no spec for it.
     ("no attribute 'last'|_rem_singleton.*require replication", BACK),
     ("require replication", "On eight devices"),
-    ("^AssertionError|rng value|Shapes must", "Problem"),
 )
 DEPRECATED = "The API"

@@ -201,36 +201,34 @@ EIGHT = "On eight devices"
 CHUNKS = "Chunks that each add up a gradient"
 # The gradients, which come first by name, and the loss.
 CLOSE = same.Near([1e-3, 1e-3, 1e-4])
-CHECKS = (
-    same.types(CASES),
-    same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
-    same.types(BFLOAT16),
-    same.values(
+CHECKS = {
+    "types": same.types(CASES),
+    "wrong": same.values(CASES, measures.result, WRONG, rivals=[MEANS]),
+    "types_2": same.types(BFLOAT16),
+    "narrow": same.values(
         BFLOAT16, measures.result, NARROW, read="A loss in bfloat16"
     ),
-    same.values(CASES, under_jit("given"), SLOPES, agree=CLOSE),
-    same.values(
+    "slopes": same.values(CASES, under_jit("given"), SLOPES, agree=CLOSE),
+    "large": same.values(
         CASES, under_jit("large"), LARGE, agree=CLOSE, read="The API"
     ),
-    same.values(CASES, under_jit("none"), NONE, agree=CLOSE),
-    same.placement(CASES, measures.shards, LAYOUT),
-    same.placement(
+    "none": same.values(CASES, under_jit("none"), NONE, agree=CLOSE),
+    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "layouts": same.placement(
         CASES, layouts, LAYOUTS, read="A spec without the words"
     ),
-    *(
-        part(CASES, partial(of, number=number), why, read=read)
-        for part, of, why, read in (
-            (same.communication, sent_over_model, OVER_MODEL, EIGHT),
-            (same.communication, sent_over_data, OVER_DATA, CHUNKS),
-            (same.placement, temporaries, ROWS, EIGHT),
-        )
-        for number in range(len(PASSES))
+    **same.numbered(
+        "pass",
+        (
+            part(CASES, partial(of, number=number), why, read=read)
+            for part, of, why, read in (
+                (same.communication, sent_over_model, OVER_MODEL, EIGHT),
+                (same.communication, sent_over_data, OVER_DATA, CHUNKS),
+                (same.placement, temporaries, ROWS, EIGHT),
+            )
+            for number in range(len(PASSES))
+        ),
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
-ERRORS = (
-    ("pmax", "The API"),
-    ("replicat|vma|varying", "The API"),
-    ("[Tt]racer|[Cc]oncret|divi(sible|de)", "Problem"),
-    ("dot_general|contract|broadcast|shape", "On eight devices"),
-)
+ERRORS = (("dot_general|contract|broadcast|shape", "On eight devices"),)

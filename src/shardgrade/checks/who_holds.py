@@ -23,27 +23,27 @@ OUTSIDE = [
 SHARDED = 'who_holds(laid_out(normal(16, 8), P("data"), {mesh}), (16, 0))'
 
 
-CHECKS = (
-    same.values(
+CHECKS = {
+    "ids": same.values(
         [*PLACED, ALONE],
         measures.as_list,
         "these are not the ids of the devices that hold the element, in "
         "ascending order",
         read="Slices of devices",
     ),
-    same.communication(
+    "programs": same.communication(
         PLACED,
         measures.programs,
         "the call computes with JAX, but asking the sharding is enough",
         read="On eight devices",
     ),
-    same.refusal(
+    "bounds": same.refusal(
         [*OUTSIDE, *same.on_meshes(SHARDED)],
         "a position is out of bounds: raise an IndexError",
         read="An index that is outside",
         kind=IndexError,
     ),
-)
+}
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (
     ("NoneType", "A slice without a start"),

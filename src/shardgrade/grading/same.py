@@ -62,7 +62,7 @@ class Check:
     """A part of what a right answer must show.
 
     Attributes:
-        name: ``"contract"``, ``"values"``, ``"structure"``,
+        kind: ``"contract"``, ``"values"``, ``"structure"``,
             ``"placement"`` or ``"communication"``; or ``"remark"``, which
             refuses nothing, but is said of an attempt that is right.
         cases: The calls that must show it.
@@ -70,7 +70,7 @@ class Check:
         sections: The headings that a verdict of this part may name.
     """
 
-    name: str
+    kind: str
     cases: Sequence[Case]
     run: Callable[[Attempt, Case], None]
     sections: tuple[str, ...]
@@ -94,7 +94,7 @@ class Rival:
 
 
 def declare(
-    check: str,
+    kind: str,
     cases: Case | str | Iterable[Case | str],
     of: Callable[[Seen], Any],
     why: str,
@@ -107,7 +107,7 @@ def declare(
     """Declare that something must be the same as for the solution.
 
     Args:
-        check: The name of the check that this is a part of.
+        kind: What it is a part of, such as ``"values"``.
         cases: The calls to make; code alone is a case that alters nothing.
         of: What must agree, of what came of a call: an array, a tree or a
             text; or a :class:`~shardgrade.grading.agreement.Limited`, for
@@ -144,7 +144,7 @@ def declare(
             return
         wanted = of(observe(solution(attempt.problem), case))
         if agree(found, wanted):
-            where = copies_apart(found) if check == "values" else ""
+            where = copies_apart(found) if kind == "values" else ""
             if not where:
                 return
             attempt.name_call(case.code, case.given)
@@ -169,7 +169,12 @@ def declare(
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(check, calls, run, (read, *(each.read for each in known)))
+    return Check(kind, calls, run, (read, *(each.read for each in known)))
+
+
+def numbered(name: str, checks: Iterable[Check]) -> dict[str, Check]:
+    """Name checks that differ in a detail: ``sent_1``, ``sent_2``."""
+    return {f"{name}_{i}": each for i, each in enumerate(checks, 1)}
 
 
 # A part of each of these checks.

@@ -22,7 +22,9 @@ class Verdict:
         source: The file of the attempt, or where else it came from.
         status: ``"right"``, ``"wrong"``, ``"not written"``, ``"crashed"``
             or ``"incomplete"``: no check failed, but some could not run.
-        check: The check that failed first, or ``""``.
+        check: The kind of the check that failed first, or ``""``.
+        name: The name of this check among those of the problem, such as
+            ``"slopes"``.
         case: Which of the problem's cases that was, such as ``"4 of 11"``;
             those before it passed. ``""`` if none failed, as for a
             right answer or a deprecated function, or if the process
@@ -48,6 +50,7 @@ class Verdict:
     source: str
     status: str
     check: str = ""
+    name: str = ""
     case: str = ""
     call: str = ""
     given: str = ""

@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 
+from shardbook import book
 from shardgrade.grading._jax_internals import MissingInternal
 from shardgrade.grading.agreement import HELD
 from shardgrade.grading.attempt import (
@@ -43,6 +44,12 @@ from shardgrade.jobs.sandbox import LIMITS
 _real_warn = warnings.warn
 _Config = type(jax.config)
 _real_update: Any = _Config.update
+# In an error, what a reader finds in the section "The API"; other errors of
+# their own code lead to "Problem".
+CALLS_OF_THE_API = (
+    "varying|replicat|vma|axis name|unbound|sharding|mesh|[Hh]ashable"
+    "|einsum|dot_general|contract|broadcast|shape|has no attribute|State"
+)
 # How many milliseconds a call may take, however long the solution's takes.
 SLOW = 100
 
@@ -59,7 +66,7 @@ def rehearse(problem: str, devices: int = 8) -> None:
     compiled_programs(
         solution(problem), Case(checks.EXAMPLE, programs=True)
     )
-    for check in checks.CHECKS:
+    for check in checks.CHECKS.values():
         for case in check.cases:
             check.run(solution(problem), case)
 
@@ -107,7 +114,7 @@ def grade(
                     attempt = load_file(problem, filename)
             attempt.find()
             missing, remarks = _check(attempt, todo, where, at)
-            at.check, at.case = "deprecated", ""
+            at.check, at.name, at.case = "deprecated", "", ""
             _require_nothing_deprecated(attempt, checks)
             compared: dict[str, tuple[str, str]] = {}
             if not elsewhere:
@@ -143,7 +150,7 @@ def grade(
         failed = right.update(**_failure(error, checks))
     if attempt:
         failed = failed.update(call=attempt.call, given=attempt.given)
-    return failed.update(check=at.check, case=at.case)
+    return failed.update(check=at.check, name=at.name, case=at.case)
 
 
 def other_devices(problem: str) -> int:
@@ -157,16 +164,18 @@ class _At:
     """How far the grading has come.
 
     Attributes:
-        check: The check.
+        check: The kind of the check.
+        name: Its name.
         case: The number of the case, of how many.
     """
 
     check: str
+    name: str = ""
     case: str = ""
 
 
 def _check(
-    attempt: Attempt, todo: Sequence[Check], where: str, at: _At
+    attempt: Attempt, todo: Mapping[str, Check], where: str, at: _At
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Run checks up to the first that fails.
 
@@ -176,9 +185,9 @@ def _check(
     missing: dict[str, str] = {}
     remarks: list[tuple[str, str]] = []
     numbers = count(1)
-    cases = sum(len(check.cases) for check in todo)
-    for check in todo:
-        at.check = check.name
+    cases = sum(len(check.cases) for check in todo.values())
+    for name, check in todo.items():
+        at.check, at.name = check.kind, name
         of_check = [(next(numbers), case) for case in check.cases]
         try:
             for number, case in of_check:
@@ -186,9 +195,9 @@ def _check(
                 tell(f"case {at.case}")
                 check.run(attempt, case)
         except MissingInternal as error:
-            missing[check.name] = str(error)
+            missing[check.kind] = str(error)
         except (Crashed, Wrong) as error:
-            if check.name != "remark":
+            if check.kind != "remark":
                 raise
             remarks.append((str(error), getattr(error, "read", "")))
     return missing, remarks
@@ -204,13 +213,24 @@ def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
         # Such as by a setting of jax that the attempt has changed.
         line = words.partition("\n")[0]
         words = f"outside of your code: {type(error).__name__}: {line}"
-    sections = (
-        s for pattern, s in checks.ERRORS if re.search(pattern, words)
-    )
     # No section is about a line that Python can't read.
     unread = isinstance(getattr(error, "error", None), SyntaxError)
-    read = "" if unread else next(sections, "")
+    read = "" if unread else _section(words, checks)
     return {"status": "crashed", "why": words, "read": read}
+
+
+def _section(words: str, checks: ModuleType) -> str:
+    """Name what to read of an error: the check knows, the guide, or we."""
+    for pattern, section in getattr(checks, "ERRORS", ()):
+        if re.search(pattern, words):
+            return str(section)
+    if found := book.explained(words):
+        return found
+    problem = checks.__name__.rpartition(".")[2]
+    calls = re.search(CALLS_OF_THE_API, words)
+    if calls and "The API" in book.headings(problem):
+        return "The API"
+    return "Problem"
 
 
 @contextmanager
