@@ -203,14 +203,15 @@ def problem(session: nox.Session) -> None:
             "To begin another: nox -s new -- NAME"
         )
     install(session, "tests")
-    test = (*pytest, "short", f"tests/problems/test_{name}.py")
+    tests = Path(f"tests/problems/test_{name}.py")
+    test = (*pytest, "short", str(tests), "--devices")
     grade = (*pytest, "line", "-k", name, attempts)
     # What needs no grading: headings that checks name, and the table.
     quick = (*pytest, "line", "-k", f"{name} and not verdict", attempts)
     commands = {
         "files": [(*pytest, "short", "-k", name, shape), quick],
         "page": [("python", "-m", "shardbook_site.run_page", name)],
-        "tests": [(*test, "--devices", count) for count in ("8", "1", "2")],
+        "tests": [(*test, n) for n in ("8", "1", "2") if tests.is_file()],
         "attempts": [(*grade, "--devices", count) for count in ("8", "2")],
         "site": [("python", "tests/site/one_page.py", name)],
     }

@@ -1,27 +1,27 @@
 """How long the book takes to build, against what can't be saved.
 
-Each figure is a ratio from one run, in which the builds take turns. What a
-build can't save is Sphinx without execution, and the cells themselves in
-one process, where no page finds what another has compiled. The last figure
-is the time of all cores for a page, in imports of jax and flax.
+No build can take less than the CPU time of all cells, shared by the cores.
+This is what they take in one process, a page after the other, where no page
+finds what another has compiled. What a build adds to it, and what it adds
+to the cells of a page that was edited, are differences from one run.
 """
 
 import os
+import resource
 import shutil
 import sys
 import tempfile
 from contextlib import chdir
 from pathlib import Path
 
-from check_times import IMPORT
 from timing import medians, seconds
 
 from shardbook_site.cells import pages_that_run
 
 ROOT = Path(__file__).parents[1]
-ROUNDS = 1
+CORES = os.cpu_count() or 1
 # How often a page is edited.
-EDITS = 3
+EDITS = 1
 # The page that is edited.
 LARGEST = "problems/tree_mode_shard_map.md"
 # Makes the cells of pages run in one process, a namespace for each page.
@@ -40,46 +40,29 @@ for page in sys.argv[1:]:
 """
 
 
-def sphinx(*options: str) -> tuple[str, ...]:
-    """Give the command that builds the book."""
-    command = f"{sys.executable} -m sphinx -b html -c . -j auto"
-    folders = "-d _build/doctrees docs _build/html"
-    return (*command.split(), *options, *folders.split())
-
-
-def measure(pages: list[str]) -> dict[str, float]:
-    """Build the book in the folder that we are in, and again, edited."""
-    one = Path("docs", LARGEST)
-
-    def edit() -> float:
-        one.write_text(one.read_text("utf-8") + "\nOne more line.\n")
-        # As "nox -s docs -- --serve" builds it.
-        return seconds(*sphinx())
-
-    cells = (sys.executable, "-W", "ignore", "-c", CELLS)
-    builds = medians(
-        ROUNDS,
-        {
-            "cells": lambda: seconds(*cells, *pages),
-            "no execution": lambda: seconds(
-                *sphinx("-E", "-D", "nb_execution_mode=off")
-            ),
-            "book": lambda: seconds(*sphinx("-E")),
-            "import": lambda: seconds(*IMPORT),
-        },
+def build() -> float:
+    """Build the book as "nox -s docs" does."""
+    return seconds(
+        *(sys.executable, "-m", "sphinx", "-E", "-b", "html", "-c", "."),
+        *("-j", str(CORES + 1), "-D", "execution_kept=_build/kept"),
+        *("-d", "_build/doctrees", "docs", "_build/html"),
     )
-    edits = medians(
-        EDITS,
-        {
-            "one page": edit,
-            "its cells": lambda: seconds(*cells, LARGEST),
-        },
-    )
-    return {**builds, **edits}
+
+
+def run_cells(*pages: str) -> float:
+    """Run the cells of pages, and give the CPU time of that."""
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before = used()
+    seconds(sys.executable, "-W", "ignore", "-c", CELLS, *pages)
+    return used() - before
 
 
 def main() -> None:
-    """Print the ratio for the book, and the time of an edited page."""
+    """Print how long builds take, in a copy of what they need."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("conf.py", "docs", "locks", "src", "pyproject.toml"):
             source, target = ROOT / name, Path(folder, name)
@@ -93,21 +76,35 @@ def main() -> None:
 
 
 def compare() -> None:
-    """Build the book in the folder that we are in."""
+    """Build the book in the folder that we are in, and again, edited."""
     pages = [
         str(page.relative_to("docs"))
         for page in pages_that_run(Path("docs"))
     ]
-    found = measure(pages)
-    least = found["no execution"] + found["cells"]
-    more = found["one page"] - found["its cells"]
-    imports = len(pages) * found["import"] / (os.cpu_count() or 1)
-    print(
-        f"{'pages':>5} {'seconds':>8} {'of least':>9} {'one page more':>14}"
-        f" {'imports a page':>15}"
+    cells = run_cells(*pages)
+    first, second = build(), build()
+    one = Path("docs", LARGEST)
+
+    def edit() -> float:
+        code = one.read_text("utf-8").replace("\n```\n", "\n\n```\n", 1)
+        one.write_text(code, "utf-8")
+        return build()
+
+    edited = medians(
+        EDITS, {"build": edit, "cells": lambda: run_cells(LARGEST)}
     )
-    print(
-        f"{len(pages):>5} {found['book']:>8.1f}"
-        f" {found['book'] / least:>9.2f} {more:>+12.1f} s"
-        f" {found['book'] / imports:>15.2f}"
-    )
+    print(f"{len(pages)} pages")
+    for words, count in (
+        ("cells, CPU", cells),
+        (f"that on {CORES} cores", cells / CORES),
+        ("first build", first),
+        ("more than its cells on all cores", first - cells / CORES),
+        ("second build, nothing changed", second),
+        (f"a build after an edit of {one.stem}", edited["build"]),
+        ("its cells, CPU", edited["cells"]),
+    ):
+        print(f"{words:40} {count:7.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -34,23 +34,6 @@ def NAME(x: jax.Array, mesh: Mesh) -> jax.Array:
     # --- solution ---
     raise NotImplementedError("write src/shardbook/problems/NAME.py")
 '''
-TEST = '''\
-"""SAY IN A LINE WHAT IS TESTED."""
-
-from shardbook.inputs import mesh_of, normal
-from shardbook.problems.NAME import NAME
-
-
-def test_the_values_are_those_of_numpy() -> None:
-    """NAME gives NumPy's values, sharded over "data"."""
-    NAME(normal(8, 4), mesh_of(1, 1))
-
-    raise NotImplementedError(
-        "write tests/problems/test_NAME.py: "
-        "values as NumPy computes them, sharding and collectives, "
-        "on 1, 2, 4 and 8 devices"
-    )
-'''
 CHECK = '''\
 """What a right ``NAME`` must show."""
 
@@ -88,7 +71,6 @@ EDITS = """\
 # In the order in which they are written.
 FILES = {
     "src/shardbook/problems/NAME.py": SOLUTION,
-    "tests/problems/test_NAME.py": TEST,
     "src/shardgrade/checks/NAME.py": CHECK,
     "tests/attempts/NAME/edits.toml": EDITS,
     "docs/problems/NAME.md": PAGE.read_text("utf-8"),
