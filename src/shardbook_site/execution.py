@@ -174,7 +174,7 @@ def stamp_of(cells: list[NotebookNode]) -> tuple[str, ...] | None:
     return None
 
 
-def held(body: list[ast.stmt]) -> int:
+def count_assertions(body: list[ast.stmt]) -> int:
     """Count the assertions that code can't pass without them holding.
 
     Those within functions, loops and branches may not be reached, and do
@@ -188,7 +188,7 @@ def held(body: list[ast.stmt]) -> int:
             count += (
                 1
                 if "raises(" in ast.unparse(node.items[0])
-                else held(node.body)
+                else count_assertions(node.body)
             )
     return count
 
@@ -248,7 +248,9 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
             stamps.add(stamp)
         well = well and not wrong and not failed
         count += len(cells)
-        assertions += sum(held(ast.parse(c.source).body) for c in cells)
+        assertions += sum(
+            count_assertions(ast.parse(c.source).body) for c in cells
+        )
     if len(stamps) > 1:
         LOGGER.warning("pages ran on different versions: %s", stamps)
     elif well and stamps:

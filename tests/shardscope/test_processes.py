@@ -25,7 +25,7 @@ from sizes import all_but
 
 import shardscope
 from shardscope.cluster import group as module
-from shardscope.cluster.fates import Raised, Waiting, told
+from shardscope.cluster.fates import Raised, Waiting, describe_fate
 from shardscope.cluster.output import Lines
 
 # Seconds without use of the CPU: a machine has to be really busy to leave a
@@ -462,7 +462,9 @@ def test_the_message_is_about_lines_of_the_reader() -> None:
 @pytest.mark.newest
 def test_a_long_error_keeps_its_end() -> None:
     """The end of an error may say what might fix it."""
-    words = told(Raised((), f"TypeError: {'x' * 3000} use pcast", ""))
+    words = describe_fate(
+        Raised((), f"TypeError: {'x' * 3000} use pcast", "")
+    )
 
     assert words.startswith("raised:\nTypeError: xxx")
     assert words.endswith("xxx use pcast")

@@ -67,7 +67,7 @@ def by_devices(loss: Any, mesh: Any, count: int) -> Any:
     return function
 
 
-def refused(data: int) -> same.Check:
+def refuse_rows(data: int) -> same.Check:
     """Declare that 24 rows are refused, which both numbers divide."""
     count = 16 // data
     call = f"{MAKE % count}({PARAMS}{ROWS % 24})"
@@ -133,7 +133,7 @@ CHECKS = {
     ),
     **same.numbered(
         "rows_refused",
-        (refused(data) for data in sorted({ALL, min(2, ALL)})),
+        (refuse_rows(data) for data in sorted({ALL, min(2, ALL)})),
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

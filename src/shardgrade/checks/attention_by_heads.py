@@ -19,7 +19,9 @@ SCALARS = 64
 
 
 @same.cache_case
-def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
+def take_gradients(
+    attempt: same.Attempt, case: same.Case
+) -> measures.Slopes:
     """Take the gradients of a loss under jit."""
     params, x, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
@@ -48,10 +50,12 @@ def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
     )
 
 
-of_slopes = partial(same.measure_made, slopes)
+of_gradients = partial(same.measure_made, take_gradients)
 
 
-def on(mesh: str, heads: int, kv_heads: int, times: str = "") -> same.Case:
+def call_on(
+    mesh: str, heads: int, kv_heads: int, times: str = ""
+) -> same.Case:
     """Call it inside jit, for so many heads on a mesh."""
     return same.Case(
         "in_jit(attention_by_heads)("
@@ -81,19 +85,24 @@ def attention(
 COUNT = jax.device_count()
 # Devices that share a key-value head, and devices that have several.
 CASES = [
-    *([on(f"mesh_of(2, {COUNT // 2})", 8, 2)] if COUNT >= 4 else []),
-    on(f"mesh_of({COUNT}, 1)", 6, 3),
-    on(f"mesh_of(1, {COUNT})", 4 * COUNT, 2 * COUNT if COUNT >= 4 else 1),
+    *([call_on(f"mesh_of(2, {COUNT // 2})", 8, 2)] if COUNT >= 4 else []),
+    call_on(f"mesh_of({COUNT}, 1)", 6, 3),
+    call_on(
+        f"mesh_of(1, {COUNT})", 4 * COUNT, 2 * COUNT if COUNT >= 4 else 1
+    ),
 ]
 # Fewer heads than devices, of which each has another: values alone. In the
 # second, scores are too large for exp, and all of a token are below -70.
-SHARED = [on(f"mesh_of(1, {COUNT})", 2 * COUNT, 4)] if COUNT > 4 else []
-LARGE = on(f"mesh_of(1, {COUNT})", 2 * COUNT, 2, "5 * ")
+SHARED = (
+    [call_on(f"mesh_of(1, {COUNT})", 2 * COUNT, 4)] if COUNT > 4 else []
+)
+LARGE = call_on(f"mesh_of(1, {COUNT})", 2 * COUNT, 2, "5 * ")
 EXAMPLE = CASES[0].call
 # Fewer than devices, or more, and neither number divides the other.
 UNEVEN = 3, 3 * COUNT // 2
 FEWER, OVER = (
-    on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call for number in UNEVEN
+    call_on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call
+    for number in UNEVEN
 )
 HEAD = "The wrong key-value head"
 OWN = "for query head i, it must be i // (heads / kv_heads)"
@@ -162,7 +171,7 @@ CHECKS = {
     "error_2": same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
     "slopes": same.values(
         CASES,
-        of_slopes(lambda made: made.gradients),
+        of_gradients(lambda made: made.gradients),
         SLOPES,
         agree=same.Near([1e-3]),
     ),
@@ -183,17 +192,17 @@ CHECKS = {
     ),
     "backward": same.communication(
         CASES,
-        of_slopes(measures.sent_over_model),
+        of_gradients(measures.sent_over_model),
         BACKWARD,
         read="Too many sums in the backward pass",
     ),
     "over_data": same.communication(
-        CASES, of_slopes(measures.sent_over_data), OVER_DATA
+        CASES, of_gradients(measures.sent_over_data), OVER_DATA
     ),
     # Last: what is communicated too much tells more of the cause.
     "layouts": same.placement(
         CASES,
-        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
+        of_gradients(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 }

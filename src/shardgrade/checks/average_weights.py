@@ -56,7 +56,7 @@ class Trained:
 
 
 @same.cache_case
-def trained(attempt: same.Attempt, case: same.Case) -> Trained:
+def train_and_average(attempt: same.Attempt, case: same.Case) -> Trained:
     """Average a model again and again while it is trained."""
     (((average, model, _), _),) = same.arguments(case.call)
     attempt.name_call(case.code, case.given)
@@ -88,22 +88,22 @@ def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     return made
 
 
-of_calls = partial(same.measure_made, trained)
+of_calls = partial(same.measure_made, train_and_average)
 
 
-def named(words: str, names: list[str]) -> str:
+def list_names(words: str, names: list[str]) -> str:
     """Say which arrays there are."""
     return f"{words}: {', '.join(dict.fromkeys(names)) or 'nothing'}"
 
 
-def compiled(call: int, most: int, made: Trained) -> str:
+def count_programs(call: int, most: int, made: Trained) -> str:
     """Count the programs that a call compiled, if they are too many."""
     number = len(made.programs[call - 1])
     right = ("nothing", "at most one program")[most]
     return f"compiled in call {call}: {number if number > most else right}"
 
 
-def spread(made: Trained) -> str:
+def describe_spread(made: Trained) -> str:
     """Tell whether a program runs on several devices."""
     some = any(
         measures.is_spread(each) for call in made.programs for each in call
@@ -111,7 +111,7 @@ def spread(made: Trained) -> str:
     return f"{'a' if some else 'no'} program that runs on the mesh"
 
 
-def collectives(made: Trained) -> str:
+def count_collectives(made: Trained) -> str:
     """Count the collectives in all that was compiled."""
     return measures.count_collectives(
         each for call in made.programs for each in call
@@ -163,14 +163,18 @@ CHECKS = {
         FIRST, measures.result_layouts, LIKE, read=SHARDED
     ),
     "copied": same.placement(
-        FOUR, of_calls(lambda made: named("refused", made.refused)), COPIED
+        FOUR,
+        of_calls(lambda made: list_names("refused", made.refused)),
+        COPIED,
     ),
     "taken": same.placement(
-        FOUR, of_calls(lambda made: named("deleted", made.taken)), TAKEN
+        FOUR,
+        of_calls(lambda made: list_names("deleted", made.taken)),
+        TAKEN,
     ),
     "lost": same.placement(
         FOUR,
-        of_calls(lambda made: named("deleted", made.lost)),
+        of_calls(lambda made: list_names("deleted", made.lost)),
         LOST,
         read=ALIAS,
     ),
@@ -183,20 +187,22 @@ CHECKS = {
     "like_2": same.placement(
         FOUR, of_calls(lambda made: made.layouts), LIKE, read=SHARDED
     ),
-    "nowhere": same.placement(FOUR, of_calls(spread), NOWHERE),
+    "nowhere": same.placement(FOUR, of_calls(describe_spread), NOWHERE),
     "many": same.structure(
-        FOUR, of_calls(partial(compiled, 2, 1)), MANY, read=EAGER
+        FOUR, of_calls(partial(count_programs, 2, 1)), MANY, read=EAGER
     ),
     "again": same.structure(
-        FOUR, of_calls(partial(compiled, 3, 0)), AGAIN, read=DECAY
+        FOUR, of_calls(partial(count_programs, 3, 0)), AGAIN, read=DECAY
     ),
     "static": same.structure(
-        FOUR, of_calls(partial(compiled, 4, 0)), STATIC, read=DECAY
+        FOUR, of_calls(partial(count_programs, 4, 0)), STATIC, read=DECAY
     ),
     "kept": same.placement(
-        FOUR, of_calls(lambda made: named("not deleted", made.kept)), KEPT
+        FOUR,
+        of_calls(lambda made: list_names("not deleted", made.kept)),
+        KEPT,
     ),
-    "talk": same.communication(FOUR, of_calls(collectives), TALK),
+    "talk": same.communication(FOUR, of_calls(count_collectives), TALK),
 }
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (("been deleted", ALIAS),)

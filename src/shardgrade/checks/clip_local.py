@@ -43,7 +43,7 @@ def clips(limit: float, tree: str, specs: str = "GRADIENT_SPECS") -> str:
     return f"in_shard_map(clip_local, {specs}, {{mesh}}, {limit})({tree})"
 
 
-def spread(shapes: str, *specs: str) -> str:
+def write_call(shapes: str, *specs: str) -> str:
     """Write a call with an array for each spec, sharded over all axes."""
     return clips(
         0.25,
@@ -56,13 +56,13 @@ MIXED = same.on_meshes(clips(1.0, "gradients(1.0)"), programs=True)
 ALL = "('data', 'model')"
 # In these, nothing tells shard_map of a missing sum.
 NAMES = same.on_meshes(
-    spread("16, 8", "'data', 'model'", "'model', 'data'")
+    write_call("16, 8", "'data', 'model'", "'model', 'data'")
 )[:2]
-TUPLES = same.on_meshes(spread("16, 8", ALL, f"None, {ALL}"))[:1]
+TUPLES = same.on_meshes(write_call("16, 8", ALL, f"None, {ALL}"))[:1]
 COUNT = jax.device_count()
 HALF = COUNT // 4 or 1
 OTHER_NAMES = same.Case(
-    spread("8, 8, 8", "'a', 'b', 'c'", "'c', 'a', 'b'").replace(
+    write_call("8, 8, 8", "'a', 'b', 'c'", "'c', 'a', 'b'").replace(
         "{mesh}",
         f"mesh_of(2, {HALF}, {COUNT // 2 // HALF}, names='abc')",
     )

@@ -132,7 +132,7 @@ def kind(seen: same.Seen) -> str:
     return "a function" if callable(found) else same.type_of(found)
 
 
-def named(paths: set[str], where: str) -> str:
+def list_names(paths: set[str], where: str) -> str:
     """Name arrays of a cache, if there are any."""
     return f"{where}: {', '.join(sorted(paths)) or 'nothing'}"
 
@@ -148,12 +148,12 @@ def compiled_again(made: Decoded) -> str:
     return f"programs in a call like the first: {len(made.programs[-1])}"
 
 
-def sent(made: Decoded) -> int:
+def count_sent(made: Decoded) -> int:
     """Count the bytes that a device sends for a token."""
     return sum(each.sent() for each in made.programs[0])
 
 
-def sent_over_data(made: Decoded) -> same.Limited:
+def count_sent_over_data(made: Decoded) -> same.Limited:
     """Count those that it sends to devices with other sequences."""
     count = sum(
         part.sent * part.times
@@ -166,18 +166,20 @@ def sent_over_data(made: Decoded) -> same.Limited:
 
 def sums(made: Decoded) -> str:
     """Say whether programs send anything, where "model" is split."""
-    some = made.model == 1 or sent(made) > 0
+    some = made.model == 1 or count_sent(made) > 0
     return f"a device sends {'something' if some else 'nothing'}"
 
 
-def temporaries(made: Decoded) -> same.Limited:
+def count_temporaries(made: Decoded) -> same.Limited:
     """Count the bytes of a device's temporaries."""
     most = max((p.memory.temporaries for p in made.programs[0]), default=0)
     limit = CACHES * made.size
     return same.Limited(most, limit, "bytes of temporaries on a device")
 
 
-def on(mesh: str, heads: int, kv_heads: int, position: str) -> same.Case:
+def decode_on(
+    mesh: str, heads: int, kv_heads: int, position: str
+) -> same.Case:
     """Decode some tokens on a mesh, with positions of a kind."""
     params = f"attention_params(24, {heads}, {kv_heads}, 8, {mesh}"
     cache = f"kv_cache({BATCH}, {LENGTH}, {kv_heads}, 8, {mesh}"
@@ -207,9 +209,11 @@ INT, ARRAY = "{}", "int32({})"
 HALF = max(1, COUNT // 2)
 SIZES = f"{COUNT // HALF}, {HALF}"
 CASES = [
-    on(f"mesh_of({SIZES})", 4 * HALF, HALF, INT),
-    on(f"mesh_of({COUNT}, 1)", 12, 3, ARRAY),
-    on(f"mesh_of({SIZES}, names=('model', 'data'))", COUNT, COUNT, INT),
+    decode_on(f"mesh_of({SIZES})", 4 * HALF, HALF, INT),
+    decode_on(f"mesh_of({COUNT}, 1)", 12, 3, ARRAY),
+    decode_on(
+        f"mesh_of({SIZES}, names=('model', 'data'))", COUNT, COUNT, INT
+    ),
 ]
 EXAMPLE = CASES[0].code
 NO_STEP = "this is not a function"
@@ -264,7 +268,7 @@ CHECKS = {
     "other": same.contract(CASES, of_calls(lambda made: made.types), OTHER),
     "lost": same.contract(
         CASES,
-        of_calls(lambda made: named(set(made.lost), "deleted")),
+        of_calls(lambda made: list_names(set(made.lost), "deleted")),
         LOST,
         read="The API",
     ),
@@ -283,26 +287,26 @@ CHECKS = {
     ),
     "kept": same.placement(
         CASES,
-        of_calls(lambda made: named(made.kept, "still in memory")),
+        of_calls(lambda made: list_names(made.kept, "still in memory")),
         KEPT,
         read="The API",
     ),
     "moved": same.placement(
         CASES,
-        of_calls(lambda made: named(made.moved, "in other buffers")),
+        of_calls(lambda made: list_names(made.moved, "in other buffers")),
         MOVED,
         read="The API",
     ),
-    "data": same.communication(CASES, of_calls(sent_over_data), DATA),
+    "data": same.communication(CASES, of_calls(count_sent_over_data), DATA),
     "more": same.communication(
         CASES,
-        of_calls(sent),
+        of_calls(count_sent),
         MORE,
         read="On eight devices",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     "nothing": same.communication(CASES, of_calls(sums), NOTHING),
-    "large": same.placement(CASES, of_calls(temporaries), LARGE),
+    "large": same.placement(CASES, of_calls(count_temporaries), LARGE),
 }
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

@@ -44,7 +44,7 @@ class Dropped:
 
 
 @same.cache_case
-def dropped(attempt: same.Attempt, case: same.Case) -> Dropped:
+def drop_entries(attempt: same.Attempt, case: same.Case) -> Dropped:
     """Drop entries with three keys, by a function that is compiled once."""
     seen = same.observe(attempt, case)
     _, rate, _, mesh = seen.arguments
@@ -86,7 +86,7 @@ def share_kept(made: Dropped) -> str:
     return f"{found:.4f} of the entries are kept"
 
 
-def scaled(made: Dropped) -> Any:
+def scale_entries(made: Dropped) -> Any:
     """Give ``y``, with what would have been kept where it is 0."""
     y = np.float32(made.results[0]["y"])
     return np.where(made.kept[0], y, made.x / (1 - made.rate))
@@ -114,7 +114,7 @@ def other_key(made: Dropped) -> str:
     return "another mask with another key"
 
 
-def copies(made: Dropped) -> str:
+def compare_copies(made: Dropped) -> str:
     """Tell whether devices with the same slice have the same values."""
     for name, array in made.results[0].items():
         first: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def copies(made: Dropped) -> str:
     return "y and the gradient have copies that are the same"
 
 
-def slopes(made: Dropped) -> str:
+def compare_gradient(made: Dropped) -> str:
     """Tell whether the gradient is that of the mask."""
     gradient = np.float32(made.results[0]["gradient"])
     near = np.isclose(gradient, made.kept[0] / (1 - made.rate), rtol=2**-6)
@@ -136,13 +136,15 @@ def slopes(made: Dropped) -> str:
     return f"{gradient[index]:.4g} at {[*index]}, where y is {fate}"
 
 
-def like(first: same.Case, name: str = "") -> Callable[[same.Seen], str]:
+def compare_mask_with(
+    first: same.Case, name: str = ""
+) -> Callable[[same.Seen], str]:
     """Give the function that compares a mask with that of a case."""
     name = name or first.call
 
     def compare(seen: same.Seen) -> str:
         mine, other = (
-            dropped(seen.attempt, case).kept[0]
+            drop_entries(seen.attempt, case).kept[0]
             for case in (seen.case, first)
         )
         count = (mine != other).sum()
@@ -179,7 +181,9 @@ def turns_known(made: Dropped) -> str:
 
 def share_hashed(seen: same.Seen) -> str:
     """Compare what a device hashes with its share of the whole."""
-    mine, whole = (dropped(seen.attempt, c) for c in (seen.case, WHOLE))
+    mine, whole = (
+        drop_entries(seen.attempt, c) for c in (seen.case, WHOLE)
+    )
     own = max(hashed(mine) - MORE, 0)
     times = own * mine.devices / max(hashed(whole), 1)
     share = "times a device's share of the numbers that xor gives"
@@ -190,7 +194,7 @@ def share_hashed(seen: same.Seen) -> str:
 
 def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what the verdict on a right attempt compares."""
-    made = dropped(attempt, CASES[0])
+    made = drop_entries(attempt, CASES[0])
     return {
         "collectives": measures.count_collectives([made.program]),
         "xor on a device": f"{hashed(made):,}",
@@ -237,13 +241,14 @@ CHECKS = {
     "dtypes": same.contract(
         [*SAMPLES, *NOTHING],
         same.measure_made(
-            dropped, lambda made: measures.types_by_path(made.results[0])
+            drop_entries,
+            lambda made: measures.types_by_path(made.results[0]),
         ),
         "y, or the gradient, has another dtype or shape than x",
     ),
     "independent": same.values(
         SAMPLES,
-        same.measure_made(dropped, repeats),
+        same.measure_made(drop_entries, repeats),
         "entries are not dropped independently: the mask is like a moved"
         " copy of itself",
         read="On eight devices",
@@ -251,59 +256,60 @@ CHECKS = {
     # Before the share, which a mask of few bits misses in bfloat16 alone.
     "mask_by_dtype": same.values(
         WIDE,
-        like(MATRICES[0], "the bfloat16 array"),
+        compare_mask_with(MATRICES[0], "the bfloat16 array"),
         "the mask depends on the dtype of x. With the same key, rate and"
         " shape, float32 and bfloat16 must lose the same entries",
     ),
     "probability": same.values(
         [*SAMPLES, *NOTHING],
-        same.measure_made(dropped, share_kept),
+        same.measure_made(drop_entries, share_kept),
         "entries are not dropped with the probability rate",
     ),
     "scale": same.values(
         [*SAMPLES, *NOTHING],
-        same.measure_made(dropped, scaled),
+        same.measure_made(drop_entries, scale_entries),
         "a kept entry is not x / (1 - rate)",
         agree=same.Near([2**-6], of_each=True),
     ),
     "key": same.values(
         SAMPLES,
-        same.measure_made(dropped, other_key),
+        same.measure_made(drop_entries, other_key),
         "the mask ignores the key or a part of it, or hardly depends on it",
     ),
     "copies": same.values(
         [*COPIES, WHOLE],
-        same.measure_made(dropped, copies),
+        same.measure_made(drop_entries, compare_copies),
         "where x is replicated, its copies have different masks",
         read=AXES,
     ),
     "mesh": same.values(
         [*CASES[1:], *COPIES, *TUPLE, WHOLE],
-        like(CASES[0]),
+        compare_mask_with(CASES[0]),
         f"{ANOTHER} on another mesh, or for another spec",
         read=AXES,
     ),
     "matrix_mesh": same.values(
         MATRICES[1:],
-        like(MATRICES[0]),
+        compare_mask_with(MATRICES[0]),
         f"{ANOTHER} on another mesh, or for another spec",
         read=AXES,
     ),
     "gradient": same.values(
         ALL,
-        same.measure_made(dropped, slopes),
+        same.measure_made(drop_entries, compare_gradient),
         "the gradient does not pass through the mask of y",
     ),
     "exchange": same.communication(
         ALL,
         same.measure_made(
-            dropped, lambda made: measures.count_collectives([made.program])
+            drop_entries,
+            lambda made: measures.count_collectives([made.program]),
         ),
         "the devices exchange data, although the mask needs none",
     ),
     "turns": same.placement(
         [*CASES, WHOLE],
-        same.measure_made(dropped, turns_known),
+        same.measure_made(drop_entries, turns_known),
         "the grader can't count the hashes in a loop whose number of turns"
         " isn't known at compile time. Use jax.lax.map or jax.lax.scan",
     ),

@@ -45,7 +45,7 @@ def guarded() -> Iterator[list[same.Crashed]]:
             refused.append(crash)
 
 
-def copies(seen: same.Seen) -> str:
+def describe_copies(seen: same.Seen) -> str:
     """Tell whether a guarded call made a copy."""
     return f"{'a' if seen.noted else 'no'} copy onto a device"
 
@@ -165,7 +165,7 @@ CHECKS = {
     ),
     "talk": same.communication(TALKING, measures.collectives, TALK),
     "copied": same.communication(
-        LARGE, copies, COPIED, read=SHOWN, under=guarded
+        LARGE, describe_copies, COPIED, read=SHOWN, under=guarded
     ),
     **same.numbered(
         "unmatched",

@@ -20,7 +20,9 @@ SCALARS = 64
 
 
 @same.cache_case
-def trained(attempt: same.Attempt, case: same.Case) -> tuple[Any, Program]:
+def take_gradients(
+    attempt: same.Attempt, case: same.Case
+) -> tuple[Any, Program]:
     """Take the gradients of a loss under jit, and give the program too."""
     attempt.name_call(case.call, case.given)
     function: Any = attempt.function
@@ -35,7 +37,7 @@ def trained(attempt: same.Attempt, case: same.Case) -> tuple[Any, Program]:
     return gradients, report
 
 
-of_steps = partial(same.measure_made, trained)
+of_steps = partial(same.measure_made, take_gradients)
 
 
 def type_of(seen: same.Seen) -> str:

@@ -82,7 +82,7 @@ class Trained:
 
 
 @same.cache_case
-def trained(attempt: same.Attempt, case: same.Case) -> Trained:
+def train_steps(attempt: same.Attempt, case: same.Case) -> Trained:
     """Make four steps with what a call returned."""
     seen = same.observe(attempt, case)
     *both, step = seen.result
@@ -106,7 +106,7 @@ def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     )
 
 
-of_steps = partial(same.measure_made, trained)
+of_steps = partial(same.measure_made, train_steps)
 
 
 def kinds(seen: same.Seen) -> str:
@@ -122,7 +122,7 @@ def kinds(seen: same.Seen) -> str:
     )
 
 
-def types(seen: same.Seen) -> str:
+def describe_types(seen: same.Seen) -> str:
     """Write paths, dtypes and shapes of the model and the optimizer."""
     return measures.types_by_path([*seen.result][:2])
 
@@ -136,7 +136,7 @@ def part_of(path: str, leaf: Any) -> str:
 
 def placed(part: str, seen: same.Seen) -> dict[str, str]:
     """Describe the shards of a part, as they were before the steps."""
-    shards = trained(seen.attempt, seen.case).layouts[0]
+    shards = train_steps(seen.attempt, seen.case).layouts[0]
     arrays = same.leaves_by_path([*seen.result][:2])
     return {
         path: shards[path]
@@ -147,16 +147,18 @@ def placed(part: str, seen: same.Seen) -> dict[str, str]:
 
 def errors(seen: same.Seen) -> str:
     """Name the arrays that are not as after the solution's steps."""
-    found = trained(seen.attempt, seen.case).arrays
-    right = trained(same.solution(seen.attempt.problem), seen.case).arrays
+    found = train_steps(seen.attempt, seen.case).arrays
+    right = train_steps(
+        same.solution(seen.attempt.problem), seen.case
+    ).arrays
     return same.trained_apart(found, right)
 
 
-def sent(axis: int, seen: same.Seen) -> int:
+def count_sent(axis: int, seen: same.Seen) -> int:
     """Count what a device sends along a mesh axis in the first step."""
     shape = seen.arguments[3].devices.shape
     total = 0
-    for program in trained(seen.attempt, seen.case).programs[0]:
+    for program in train_steps(seen.attempt, seen.case).programs[0]:
         for each in program.communication:
             # Without arguments, a program knows positions in the mesh.
             differ = (
@@ -172,7 +174,7 @@ def memory(made: Trained) -> int:
     return max((p.memory.total for p in made.programs[0]), default=0)
 
 
-def repeated(made: Trained) -> str:
+def describe_compilations(made: Trained) -> str:
     """Say what the steps after the first traced and compiled."""
     programs = sum(map(len, made.programs[1:]))
     return f"{sum(made.traces[1:])} traces, {programs} programs"
@@ -216,7 +218,7 @@ ROOM = "a step needs more memory on a device than the solution's"
 EDGES = "Constrain the activations"
 CHECKS = {
     "three": same.contract(ALL, kinds, THREE),
-    "others": same.contract(ALL, types, OTHERS),
+    "others": same.contract(ALL, describe_types, OTHERS),
     **same.numbered(
         "placed",
         (
@@ -247,13 +249,13 @@ CHECKS = {
         of_steps(lambda made: f"kept: {', '.join(made.kept) or 'nothing'}"),
         KEPT,
     ),
-    "again": same.structure(ALL, of_steps(repeated), AGAIN),
+    "again": same.structure(ALL, of_steps(describe_compilations), AGAIN),
     **same.numbered(
         "sent",
         (
             same.communication(
                 ALL,
-                partial(sent, number),
+                partial(count_sent, number),
                 MORE.format(axis),
                 read=EDGES,
                 agree=same.AtMost(1.1, "bytes", more=256),

@@ -27,7 +27,7 @@ def arrays(seen: same.Seen) -> str:
     )
 
 
-def parts(seen: same.Seen) -> dict[str, Any]:
+def describe_parts(seen: same.Seen) -> dict[str, Any]:
     """Give the boxes of the result, and the arrays without one, by path."""
     leaves = jax.tree.leaves_with_path(
         seen.result, is_leaf=nn.meta.is_axis_metadata
@@ -41,7 +41,7 @@ def boxes(seen: same.Seen) -> str:
         f"{path}: {type(leaf).__name__} of {leaf.names}"
         if isinstance(leaf, nn.Partitioned)
         else f"{path}: no box"
-        for path, leaf in parts(seen).items()
+        for path, leaf in describe_parts(seen).items()
     )
 
 
@@ -49,7 +49,7 @@ def without_box(seen: same.Seen) -> dict[str, str]:
     """Describe the shards of each array that has no box."""
     return {
         path: measures.describe_shards(leaf)
-        for path, leaf in parts(seen).items()
+        for path, leaf in describe_parts(seen).items()
         if not isinstance(leaf, nn.Partitioned)
     }
 

@@ -67,7 +67,7 @@ def asked(attempt: same.Attempt, case: same.Case) -> dict[str, set[str]]:
     return found
 
 
-def others(
+def name_other_dtypes(
     right: str, accept: Callable[[str], bool], *names: str
 ) -> Callable[[same.Seen], str]:
     """Give the function that names what is asked for in another dtype."""
@@ -85,7 +85,7 @@ def others(
     return describe
 
 
-def moves(seen: same.Seen) -> str:
+def describe_moves(seen: same.Seen) -> str:
     """Tell whether the program asks for parameters of other devices."""
     found = asked(seen.attempt, seen.case)
     # A single device has them all.
@@ -102,7 +102,7 @@ def change(seen: same.Seen) -> Any:
     )
 
 
-def scaled(by: Callable[[Any], float], why: str) -> same.Rival:
+def scale_changes(by: Callable[[Any], float], why: str) -> same.Rival:
     """Make a rival whose changes are the right ones times a factor."""
 
     def answer(loss: Any, rate: float, mesh: Any) -> Any:
@@ -119,15 +119,15 @@ def scaled(by: Callable[[Any], float], why: str) -> same.Rival:
 
 
 SCALED = [
-    scaled(
+    scale_changes(
         lambda mesh: mesh.shape["data"],
         "the gradients of the devices are added, not averaged",
     ),
-    scaled(
+    scale_changes(
         lambda mesh: 1 / mesh.shape["data"],
         'the gradients are divided twice by the devices along "data"',
     ),
-    scaled(
+    scale_changes(
         lambda mesh: 1 / mesh.shape["model"],
         "the gradients are divided by all devices: divide by those along "
         '"data", which have different rows',
@@ -185,7 +185,7 @@ CHECKS = {
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "products": same.structure(
         ALL,
-        others(
+        name_other_dtypes(
             "dot_general of bf16",
             lambda dtype: dtype.removeprefix("single ") in BITS,
             "dot_general",
@@ -193,10 +193,12 @@ CHECKS = {
         PRODUCTS,
         read="The API",
     ),
-    "ask": same.communication(ALL, moves, ASK, read="The same under `jit`"),
+    "ask": same.communication(
+        ALL, describe_moves, ASK, read="The same under `jit`"
+    ),
     "gathers": same.communication(
         ALL,
-        others(
+        name_other_dtypes(
             "all_gather of bf16",
             lambda dtype: dtype in BITS or dtype.startswith("single"),
             "all_gather",
@@ -206,7 +208,7 @@ CHECKS = {
     ),
     "sums": same.communication(
         ALL,
-        others(
+        name_other_dtypes(
             "sums of f32",
             lambda dtype: not re.match(r"(single )?b?f(16|8)", dtype),
             "all_reduce",

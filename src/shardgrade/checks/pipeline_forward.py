@@ -32,7 +32,7 @@ class Passed(measures.Slopes):
 
 
 @same.cache_case
-def slopes(attempt: same.Attempt, case: same.Case) -> Passed:
+def take_gradients(attempt: same.Attempt, case: same.Case) -> Passed:
     """Take the gradients of a loss under jit."""
     block, stacked, x, mesh, count = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
@@ -60,10 +60,10 @@ def slopes(attempt: same.Attempt, case: same.Case) -> Passed:
     )
 
 
-of_slopes = partial(same.measure_made, slopes)
+of_gradients = partial(same.measure_made, take_gradients)
 
 
-def finite(made: measures.Slopes) -> str:
+def name_not_finite(made: measures.Slopes) -> str:
     """Say which gradients have entries that are no numbers."""
     bad = [
         name
@@ -119,7 +119,7 @@ def of_every_stage(
     return jnp.reshape(sum(last), x.shape)
 
 
-def on(
+def call_on(
     mesh: str, block: str, stacked: str, x: str, count: int
 ) -> same.Case:
     """Call it inside jit, for a model on a mesh."""
@@ -148,9 +148,13 @@ MARKED = (
 # Two layers in a stage, one stage on half of the devices, whose rows can't
 # be divided among all, and fewer microbatches than stages.
 CASES = [
-    *([on(f"mesh_of(2, {COUNT // 2})", *MLP, 6)] if COUNT >= 4 else []),
-    on(f"mesh_of({HALF}, 1)", *PAIR, 4),
-    on(f"mesh_of(1, {COUNT})", *MARKED, 3),
+    *(
+        [call_on(f"mesh_of(2, {COUNT // 2})", *MLP, 6)]
+        if COUNT >= 4
+        else []
+    ),
+    call_on(f"mesh_of({HALF}, 1)", *PAIR, 4),
+    call_on(f"mesh_of(1, {COUNT})", *MARKED, 3),
 ]
 EXAMPLE = CASES[0].call
 # What has both axes, and the longest pipeline.
@@ -159,7 +163,7 @@ PARTS = 4
 # Both numbers divide the rows, but their product doesn't; not so on one
 # device.
 ROWS = 9 * max(COUNT, PARTS) if COUNT > 1 else 9
-INDIVISIBLE = on(
+INDIVISIBLE = call_on(
     f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
 ).call
 ERROR = (
@@ -220,11 +224,14 @@ CHECKS = {
         INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"
     ),
     "waiting": same.values(
-        SLOPES, of_slopes(finite), WAITING, read="Zeros in the bubble"
+        SLOPES,
+        of_gradients(name_not_finite),
+        WAITING,
+        read="Zeros in the bubble",
     ),
     "wrong": same.values(
         SLOPES,
-        of_slopes(lambda made: made.gradients),
+        of_gradients(lambda made: made.gradients),
         WRONG,
         agree=same.Near([1e-3]),
     ),
@@ -254,20 +261,20 @@ CHECKS = {
     ),
     "over_data": same.communication(
         SLOPES,
-        of_slopes(measures.sent_over_data),
+        of_gradients(measures.sent_over_data),
         OVER_DATA,
         read=SUMS,
     ),
     "permutes": same.communication(
-        SLOPES, of_slopes(permuted), PERMUTES, read=ROLLED
+        SLOPES, of_gradients(permuted), PERMUTES, read=ROLLED
     ),
     "backward": same.communication(
-        SLOPES, of_slopes(measures.sent_over_model), BACKWARD, read=SUMS
+        SLOPES, of_gradients(measures.sent_over_model), BACKWARD, read=SUMS
     ),
     # Last: what is communicated too much tells more of the cause.
     "layouts": same.placement(
         SLOPES,
-        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
+        of_gradients(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 }

@@ -93,7 +93,7 @@ def of(seen: same.Seen) -> Run:
     return run(seen.attempt, seen.case)
 
 
-def parts(seen: same.Seen) -> str:
+def describe_parts(seen: same.Seen) -> str:
     """Describe what was returned: four things, two of them with arrays."""
     found = seen.result
     if not isinstance(found, tuple) or len(found) != 4:
@@ -117,7 +117,7 @@ def losses(seen: same.Seen) -> dict[str, Any]:
     }
 
 
-def copies(seen: same.Seen) -> str:
+def describe_copies(seen: same.Seen) -> str:
     """Tell what copies between devices outside of programs."""
     return f"{of(seen).copied} from device to device outside of programs"
 
@@ -174,7 +174,7 @@ BYTES = "over the budget of bytes that a device sends in a step"
 COPIES = "over the budget of copies, which is zero"
 COMPILED = "over the budget of compilations: later calls need none"
 CHECKS = {
-    "other": same.contract(CASES, parts, OTHER),
+    "other": same.contract(CASES, describe_parts, OTHER),
     "specs": same.placement(
         CASES, lambda seen: measures.shards_by_path(seen.result[0]), SPECS
     ),
@@ -198,7 +198,7 @@ CHECKS = {
         agree=budget(ROOM, same.HELD),
     ),
     "copies": same.communication(
-        CASES, copies, COPIES, read="Programs that come back"
+        CASES, describe_copies, COPIES, read="Programs that come back"
     ),
     "compiled": same.structure(
         CASES,

@@ -54,7 +54,7 @@ def noted_lines(seen: same.Seen) -> str:
     return "\n".join(dict.fromkeys(seen.noted))
 
 
-def made_whole(seen: same.Seen) -> str:
+def find_whole_arrays(seen: same.Seen) -> str:
     """Say whether a program makes more on a device than its shards."""
     shards = layout(seen.result).bytes_per_device
     # The compiler adds some bytes of its own to each result.
@@ -98,7 +98,7 @@ CHECKS = {
         under=orbax_reads,
     ),
     "whole": same.placement(
-        EXAMPLE, made_whole, WHOLE, read="On eight devices"
+        EXAMPLE, find_whole_arrays, WHOLE, read="On eight devices"
     ),
     "copied": same.placement(
         EXAMPLE, measures.describe_copies, COPIED, under=guarded

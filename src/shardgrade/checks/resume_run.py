@@ -63,12 +63,12 @@ OTHERS = [
 ONTO_MESH = runs("mesh_of(1, 1)", WIDE, stops="2, 3")
 
 
-def types(seen: same.Seen) -> list[str]:
+def describe_types(seen: same.Seen) -> list[str]:
     """Write paths, dtypes and shapes of each state that was returned."""
     return [measures.types_by_path(each["state"]) for each in seen.result]
 
 
-def ended(seen: same.Seen) -> str:
+def list_ended(seen: same.Seen) -> str:
     """Name the runs that came to their end."""
     numbers = ", ".join(str(each["run"]) for each in seen.result)
     return f"runs that were not killed: {numbers}"
@@ -79,7 +79,7 @@ def of_runs(seen: same.Seen, words: Callable[[Any], str]) -> dict[str, str]:
     return {f"run {each['run']}:": words(each) for each in seen.result}
 
 
-def named(kind: str) -> Callable[[same.Seen], dict[str, str]]:
+def list_named(kind: str) -> Callable[[same.Seen], dict[str, str]]:
     """Name what each run has of a kind in its folder as it returns."""
 
     def words(each: Any) -> str:
@@ -88,7 +88,7 @@ def named(kind: str) -> Callable[[same.Seen], dict[str, str]]:
     return lambda seen: of_runs(seen, words)
 
 
-def makes(seen: same.Seen) -> dict[str, str]:
+def count_makes(seen: same.Seen) -> dict[str, str]:
     """Say how often each run made a state."""
     return of_runs(seen, lambda each: f"make: {each['make']} calls")
 
@@ -107,7 +107,7 @@ def batches(seen: same.Seen) -> list[list[int]]:
     return [each["batches"] for each in seen.result]
 
 
-def begins(seen: same.Seen) -> str:
+def compare_begin(seen: same.Seen) -> str:
     """Say whether the run after the killed one begins where that began."""
     runs = enumerate(seen.result)
     killed = next((i for i, each in runs if each["run"] != i + 1), 0)
@@ -156,7 +156,7 @@ def states(seen: same.Seen) -> list[Any]:
     return [each["state"] for each in seen.result]
 
 
-def layouts(seen: same.Seen) -> dict[str, str]:
+def describe_shards(seen: same.Seen) -> dict[str, str]:
     """Describe the shards that the last run begins and ends with.
 
     A run that trains nothing returns what it has restored.
@@ -173,7 +173,7 @@ def complete(run: Any) -> list[str]:
     return [n for n in run["folders"] if re.match(r"(?!.*tmp).*\d", n)]
 
 
-def kept(seen: same.Seen) -> dict[str, str]:
+def count_kept(seen: same.Seen) -> dict[str, str]:
     """Count the checkpoints that each run has left."""
 
     def words(each: Any) -> str:
@@ -195,12 +195,12 @@ def outdated(seen: same.Seen) -> str:
     return f"older than the two newest: {', '.join(older) or 'none'}"
 
 
-def refused(seen: same.Seen) -> str:
+def describe_refusal(seen: same.Seen) -> str:
     """Say whether an error was raised."""
     return "an error" if "error" in seen.result[-1] else "no error"
 
 
-def lost(seen: same.Seen) -> str:
+def list_lost(seen: same.Seen) -> str:
     """Name the checkpoints that are gone after the error."""
     first, last = map(complete, seen.result)
     gone = sorted({*first} - {*last})
@@ -217,7 +217,7 @@ def movements() -> Iterator[Any]:
         yield copied, ran
 
 
-def moves(seen: same.Seen) -> str:
+def describe_moves(seen: same.Seen) -> str:
     """Tell whether what was restored has moved before the first step."""
     copied, ran = seen.noted
     if copied:
@@ -233,7 +233,7 @@ def moves(seen: same.Seen) -> str:
     return "no copy"
 
 
-def repeated(seen: same.Seen) -> str:
+def describe_waiting(seen: same.Seen) -> str:
     """Say whether the checkpoint was complete that was being saved."""
     (last,) = seen.result
     waits = last["batches"][:1] == [9]
@@ -319,49 +319,64 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = {
-    "not_asked": same.contract(EARLY, ended, NOT_ASKED),
-    "no_state": same.contract(EARLY, types, NO_STATE),
+    "not_asked": same.contract(EARLY, list_ended, NOT_ASKED),
+    "no_state": same.contract(EARLY, describe_types, NO_STATE),
     # First: unless a run waits for its files, the next gets in their way.
     "waited": same.contract(
-        EARLY, named("unfinished"), WAITED, read="A run that does not wait"
+        EARLY,
+        list_named("unfinished"),
+        WAITED,
+        read="A run that does not wait",
     ),
-    "not_asked_2": same.contract(TOLD, ended, NOT_ASKED),
-    "no_state_2": same.contract(TOLD, types, NO_STATE),
-    "none": same.contract(TOLD, begins, NONE),
+    "not_asked_2": same.contract(TOLD, list_ended, NOT_ASKED),
+    "no_state_2": same.contract(TOLD, describe_types, NO_STATE),
+    "none": same.contract(TOLD, compare_begin, NONE),
     "shifted": same.contract(
         TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
     ),
     "unused": same.contract(TOLD, unused, UNUSED),
     "asked": same.contract(TOLD, batches, ASKED, agree=no_more),
     # After what is cheap: the slow disk of SAVING takes seconds.
-    "not_asked_3": same.contract([RETURNED, SAVING], ended, NOT_ASKED),
-    "no_state_3": same.contract([RETURNED, SAVING], types, NO_STATE),
-    "lost": same.contract([RETURNED, SAVING], begins, LOST),
+    "not_asked_3": same.contract([RETURNED, SAVING], list_ended, NOT_ASKED),
+    "no_state_3": same.contract(
+        [RETURNED, SAVING], describe_types, NO_STATE
+    ),
+    "lost": same.contract([RETURNED, SAVING], compare_begin, LOST),
     "unfinished": same.contract(
         [SAVING, EARLY], batches, UNFINISHED, agree=overlap
     ),
-    "made": same.contract(TOLD, makes, MADE, read="A part of the state"),
-    "cleaned": same.contract([SAVING, EARLY], named("left over"), CLEANED),
+    "made": same.contract(
+        TOLD, count_makes, MADE, read="A part of the state"
+    ),
+    "cleaned": same.contract(
+        [SAVING, EARLY], list_named("left over"), CLEANED
+    ),
     "ended": same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
-    "made_2": same.contract(RETURNED, makes, MADE),
-    "folder": same.contract([SAVING, TOLD], kept, FOLDER, read="The API"),
+    "made_2": same.contract(RETURNED, count_makes, MADE),
+    "folder": same.contract(
+        [SAVING, TOLD], count_kept, FOLDER, read="The API"
+    ),
     "folder_2": same.contract(SAVING, outdated, FOLDER, read="The API"),
-    "anew": same.contract(RETURNED, named("written anew"), ANEW),
+    "anew": same.contract(RETURNED, list_named("written anew"), ANEW),
     "state": same.values(CASES, states, STATE, read="A part of the state"),
-    "restored": same.placement(CASES, layouts, RESTORED, read="The API"),
+    "restored": same.placement(
+        CASES, describe_shards, RESTORED, read="The API"
+    ),
     "copied": same.placement(
         ONTO_MESH,
-        moves,
+        describe_moves,
         COPIED,
         read="A target without this run's shardings",
         under=movements,
     ),
     "again": same.contract(
-        OTHERS, makes, AGAIN, read="An error that is caught"
+        OTHERS, count_makes, AGAIN, read="An error that is caught"
     ),
-    "changed": same.contract(OTHERS, refused, CHANGED),
-    "gone": same.contract(OTHERS, lost, GONE),
-    "held_up": same.remark(SAVING, repeated, HELD_UP, read="The API"),
+    "changed": same.contract(OTHERS, describe_refusal, CHANGED),
+    "gone": same.contract(OTHERS, list_lost, GONE),
+    "held_up": same.remark(
+        SAVING, describe_waiting, HELD_UP, read="The API"
+    ),
 }
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

@@ -42,7 +42,9 @@ def step(attempt: same.Attempt, case: same.Case) -> tuple[Any, Program]:
 
 
 @same.cache_case
-def slopes(attempt: same.Attempt, case: same.Case) -> dict[str, Any]:
+def take_gradients(
+    attempt: same.Attempt, case: same.Case
+) -> dict[str, Any]:
     """Give output and gradients for some arguments, of one program."""
     q, k, v, _ = same.make_arguments(attempt, case)
     first = np.arange(q.shape[1])[:, None, None] < 40
@@ -64,10 +66,10 @@ def slopes(attempt: same.Attempt, case: same.Case) -> dict[str, Any]:
 
 def found_of(name: str) -> Callable[[same.Seen], Any]:
     """Give the function that gives output and gradients by name."""
-    return same.measure_made(slopes, lambda made: made[name])
+    return same.measure_made(take_gradients, lambda made: made[name])
 
 
-def layouts(seen: same.Seen) -> dict[str, str]:
+def describe_shards(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
     return measures.shards_by_path(found_of("given")(seen))
 
@@ -97,33 +99,35 @@ def sent_by(programs: Sequence[Program]) -> tuple[int, int]:
     return of_hops, of_all - of_hops
 
 
-def sent(seen: same.Seen) -> same.Limited:
+def count_sent(seen: same.Seen) -> same.Limited:
     """Count what is sent for the output."""
     block, _, n = sizes(seen.attempt, seen.case)
     count = sum(sent_by(same.compiled_programs(seen.attempt, seen.case)))
     return same.Limited(count, 2 * (n - 1) * block + SCALARS, same.SENT)
 
 
-def hops(seen: same.Seen) -> same.Limited:
+def count_hops(seen: same.Seen) -> same.Limited:
     """Count the hops of a loop, where too much is sent in all."""
     _, _, n = sizes(seen.attempt, seen.case)
     turns = [
         each.times
         for p in same.compiled_programs(seen.attempt, seen.case)
         for each in p.communication
-        if each.kind == "collective-permute" and sent(seen).exceeded
+        if each.kind == "collective-permute" and count_sent(seen).exceeded
     ]
     return same.Limited(max(turns, default=0), n - 1, "hops")
 
 
-def gathered(seen: same.Seen) -> same.Limited:
+def count_gathered(seen: same.Seen) -> same.Limited:
     """Count what is sent beside hops, where too much is sent in all."""
     _, others = sent_by(same.compiled_programs(seen.attempt, seen.case))
-    others *= sent(seen).exceeded
+    others *= count_sent(seen).exceeded
     return same.Limited(others, SCALARS, f"{same.SENT} beside hops")
 
 
-def held(where: Callable[[Program], bool], seen: same.Seen) -> same.Limited:
+def count_held(
+    where: Callable[[Program], bool], seen: same.Seen
+) -> same.Limited:
     """Count the intermediates of the output in programs of a kind."""
     block, scores, _ = sizes(seen.attempt, seen.case)
     programs = same.compiled_programs(seen.attempt, seen.case)
@@ -140,7 +144,7 @@ def without_loop(report: Program) -> bool:
     )
 
 
-def products(seen: same.Seen) -> same.Limited:
+def count_flops(seen: same.Seen) -> same.Limited:
     """Count the FLOPs of the output, unless a branch may be skipped."""
     q, *_, mesh = same.make_arguments(seen.attempt, seen.case)
     programs = same.compiled_programs(seen.attempt, seen.case)
@@ -150,7 +154,7 @@ def products(seen: same.Seen) -> same.Limited:
     )
 
 
-def hops_in_all(seen: same.Seen) -> same.Limited:
+def count_hops_in_all(seen: same.Seen) -> same.Limited:
     """Count what hops send for the output and its gradients."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
@@ -166,7 +170,7 @@ def hops_in_all(seen: same.Seen) -> same.Limited:
     return same.Limited(of_hops, limit, same.SENT)
 
 
-def sent_in_all(seen: same.Seen) -> same.Limited:
+def count_sent_in_all(seen: same.Seen) -> same.Limited:
     """Count what is sent, or only hops where they send almost all."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
@@ -177,7 +181,7 @@ def sent_in_all(seen: same.Seen) -> same.Limited:
     )
 
 
-def held_in_all(seen: same.Seen) -> same.Limited:
+def count_held_in_all(seen: same.Seen) -> same.Limited:
     """Count the intermediates of the output and its gradients."""
     block, scores, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
@@ -219,7 +223,7 @@ def turned(row: Any, column: Any, size: int, n: int) -> Any:
 COUNT = jax.device_count()
 
 
-def on(data: int, model: int, made: str, *rest: int) -> same.Case:
+def call_on(data: int, model: int, made: str, *rest: int) -> same.Case:
     """Call it inside jit, on a mesh."""
     mesh = f"mesh_of({data}, {model})"
     shape = ", ".join(map(str, (max(2, data), *rest)))
@@ -233,19 +237,19 @@ def on(data: int, model: int, made: str, *rest: int) -> same.Case:
     )
 
 
-RING = on(1, COUNT, "normal", 256, 2, 8)
-GRID = on(2, COUNT // 2, "normal", 256, 2, 8) if COUNT >= 4 else RING
+RING = call_on(1, COUNT, "normal", 256, 2, 8)
+GRID = call_on(2, COUNT // 2, "normal", 256, 2, 8) if COUNT >= 4 else RING
 # A block of keys takes as much as one of scores, so a gather shows.
-SHORT = on(1, COUNT, "normal", 16 * COUNT, 3, 16)
+SHORT = call_on(1, COUNT, "normal", 16 * COUNT, 3, 16)
 # With fewer tokens, blocks of scores that are kept take little.
-LONG = on(1, COUNT, "normal", 128 * COUNT, 2, 8)
+LONG = call_on(1, COUNT, "normal", 128 * COUNT, 2, 8)
 CASES = [
     *([GRID] if COUNT >= 4 else []),
     # Longer than what bfloat16 counts to, as the next one.
-    on(COUNT, 1, "normal", 384, 2, 8),
+    call_on(COUNT, 1, "normal", 384, 2, 8),
     SHORT,
 ]
-NARROW = [on(1, COUNT, "hard_to_add", 512, 2, 16)]
+NARROW = [call_on(1, COUNT, "hard_to_add", 512, 2, 16)]
 EXAMPLE = CASES[0].call
 EIGHT, LOCAL = "On eight devices", "Positions within a block"
 RIVALS = [
@@ -317,22 +321,26 @@ CHECKS = {
     "nan": same.values(CASES, nans, NAN, read=MAXIMUM),
     "wrong": same.values(CASES, measures.result, WRONG, rivals=RIVALS),
     "layout": same.placement(CASES, measures.shards, LAYOUT),
-    "hops": same.communication(CASES, hops, HOPS, read="One hop too many"),
-    "gathered": same.communication(CASES, gathered, GATHERED),
-    "more": same.communication(CASES, sent, MORE),
+    "hops": same.communication(
+        CASES, count_hops, HOPS, read="One hop too many"
+    ),
+    "gathered": same.communication(CASES, count_gathered, GATHERED),
+    "more": same.communication(CASES, count_sent, MORE),
     "rows": same.placement(
         CASES,
-        partial(held, lambda report: "all-gather" in report.collectives),
+        partial(
+            count_held, lambda report: "all-gather" in report.collectives
+        ),
         ROWS,
         read=EIGHT,
     ),
     "rows_2": same.placement(
-        CASES, partial(held, without_loop), ROWS, read=LOOP
+        CASES, partial(count_held, without_loop), ROWS, read=LOOP
     ),
     "rows_3": same.placement(
-        CASES, partial(held, lambda report: True), ROWS
+        CASES, partial(count_held, lambda report: True), ROWS
     ),
-    "twice": same.placement(CASES, products, TWICE),
+    "twice": same.placement(CASES, count_flops, TWICE),
     "types_2": same.types(NARROW),
     **same.numbered(
         "gradients",
@@ -348,10 +356,10 @@ CHECKS = {
     "bfloat16": same.values(
         NARROW, measures.result, BFLOAT16, rivals=RIVALS, agree=ROUGH
     ),
-    "layouts": same.placement([GRID], layouts, LAYOUTS),
+    "layouts": same.placement([GRID], describe_shards, LAYOUTS),
     "kept": same.placement(
-        [LONG], held_in_all, KEPT, read="Scores that are kept"
+        [LONG], count_held_in_all, KEPT, read="Scores that are kept"
     ),
-    "backward": same.communication([GRID], hops_in_all, BACKWARD),
-    "gathered_2": same.communication([GRID], sent_in_all, GATHERED),
+    "backward": same.communication([GRID], count_hops_in_all, BACKWARD),
+    "gathered_2": same.communication([GRID], count_sent_in_all, GATHERED),
 }

@@ -21,7 +21,9 @@ SCALARS, ROOM = 64, 1.05
 
 
 @same.cache_case
-def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
+def take_gradients(
+    attempt: same.Attempt, case: same.Case
+) -> measures.Slopes:
     """Take the gradients of a loss under jit, with two equal experts."""
     params, x, mesh, capacity = same.make_arguments(attempt, case)
     attempt.name_call(case.call, GIVEN)
@@ -51,16 +53,16 @@ def slopes(attempt: same.Attempt, case: same.Case) -> measures.Slopes:
     )
 
 
-of_slopes = partial(same.measure_made, slopes)
+of_gradients = partial(same.measure_made, take_gradients)
 
 
-def learns(made: measures.Slopes) -> str:
+def describe_router_gradient(made: measures.Slopes) -> str:
     """Tell whether the router has a gradient."""
     some = np.any(made.gradients["params"]["router"])
     return f"the gradient of the router: {'numbers' if some else 'zeros'}"
 
 
-def of_equals(made: measures.Slopes) -> str:
+def compare_equal_experts(made: measures.Slopes) -> str:
     """Tell whether two equal experts get the same gradient."""
     first, second = np.asarray(made.gradients["params"]["router"]).T[:2]
     words = "equal" if np.allclose(first, second) else "different"
@@ -79,7 +81,7 @@ def without_numbers(y: jax.Array) -> str:
     return f"NaN in {np.isnan(y).any(1).sum()} tokens"
 
 
-def passed_on(seen: same.Seen) -> str:
+def count_passed_on(seen: same.Seen) -> str:
     """Count the tokens that come back as they were, but padding."""
     x = np.asarray(same.make_arguments(seen.attempt, seen.case)[1])
     count = (x.any(1) & (x == np.asarray(seen.result[0])).all(1)).sum()
@@ -112,7 +114,7 @@ class SameKept:
         return (np.abs(y) > 1e-4).any(1)
 
 
-def on(
+def call_on(
     mesh: str, experts: int, x: str, capacity: int, scale: str = ""
 ) -> same.Case:
     """Call it inside jit, for tokens of which some are padding."""
@@ -170,9 +172,11 @@ COUNT = jax.device_count()
 # the last, it keeps more tokens of an expert than bfloat16 can count, and
 # drops more than a byte can.
 CASES = [
-    on(f"mesh_of(2, {COUNT // 2})", 16, "512, 32, 20", 6),
-    on(f"mesh_of(1, {COUNT})", 3 * COUNT, f"{5 * COUNT}, 32, 7", 9, ", 40"),
-    on(f"mesh_of({COUNT}, 1)", 2, f"{600 * COUNT}, 32, 550", 270),
+    call_on(f"mesh_of(2, {COUNT // 2})", 16, "512, 32, 20", 6),
+    call_on(
+        f"mesh_of(1, {COUNT})", 3 * COUNT, f"{5 * COUNT}, 32, 7", 9, ", 40"
+    ),
+    call_on(f"mesh_of({COUNT}, 1)", 2, f"{600 * COUNT}, 32, 550", 270),
 ][COUNT < 4 :]
 # One mesh with both axes, where there are enough devices.
 SLOPED = CASES[:1] if COUNT >= 4 else CASES
@@ -276,7 +280,7 @@ CHECKS = {
     "no_numbers": same.values(
         CASES, result(0, without_numbers), NO_NUMBERS
     ),
-    "passed_on": same.values(CASES, passed_on, PASSED_ON),
+    "passed_on": same.values(CASES, count_passed_on, PASSED_ON),
     # What isn't right where fewer tokens are counted fails before.
     "others": same.values(
         CASES[:2], result(0), OTHERS, rivals=KEPT, agree=SameKept()
@@ -290,12 +294,17 @@ CHECKS = {
     "nearly": same.values(CASES, result(0), NEARLY, rivals=[EXACT]),
     "dropped": same.values(CASES, result(1), DROPPED, rivals=COUNTED),
     "not_learnt": same.values(
-        SLOPED, of_slopes(learns), NOT_LEARNT, read=STILL
+        SLOPED,
+        of_gradients(describe_router_gradient),
+        NOT_LEARNT,
+        read=STILL,
     ),
-    "shared": same.values(SLOPED, of_slopes(of_equals), SHARED, read=STILL),
+    "shared": same.values(
+        SLOPED, of_gradients(compare_equal_experts), SHARED, read=STILL
+    ),
     "slopes": same.values(
         SLOPED,
-        of_slopes(lambda made: made.gradients),
+        of_gradients(lambda made: made.gradients),
         SLOPES,
         agree=same.Near([1e-3]),
     ),
@@ -320,15 +329,15 @@ CHECKS = {
         agree=same.AtMost(ROOM, same.SENT, more=SCALARS),
     ),
     "backward": same.communication(
-        SLOPED, of_slopes(measures.sent_over_model), BACKWARD
+        SLOPED, of_gradients(measures.sent_over_model), BACKWARD
     ),
     "over_data": same.communication(
-        SLOPED, of_slopes(measures.sent_over_data), OVER_DATA
+        SLOPED, of_gradients(measures.sent_over_data), OVER_DATA
     ),
     # Last: what is communicated too much tells more of the cause.
     "layouts": same.placement(
         SLOPED,
-        of_slopes(lambda made: measures.shards_by_path(made.gradients)),
+        of_gradients(lambda made: measures.shards_by_path(made.gradients)),
         LAYOUTS,
     ),
 }

@@ -50,7 +50,7 @@ class Trained:
 
 
 @same.cache_case
-def trained(attempt: same.Attempt, case: same.Case) -> Trained:
+def take_gradients(attempt: same.Attempt, case: same.Case) -> Trained:
     """Take the gradients of a loss under jit."""
     block, stacked, x, specs, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.code, case.given)
@@ -84,10 +84,10 @@ def trained(attempt: same.Attempt, case: same.Case) -> Trained:
     )
 
 
-of_steps = partial(same.measure_made, trained)
+of_steps = partial(same.measure_made, take_gradients)
 
 
-def largest(made: Trained) -> str:
+def describe_largest_gather(made: Trained) -> str:
     """Say how much the largest all-gather makes, if it is too much."""
     size = max((c.bytes * c.group for c in made.gathers), default=0)
     if size <= made.layer:
@@ -95,7 +95,7 @@ def largest(made: Trained) -> str:
     return f"an all-gather makes {size / made.layer:.1f} layers"
 
 
-def gathered(made: Trained) -> str:
+def describe_gathers(made: Trained) -> str:
     """Say what the turns gather, if it is not what they need."""
     for each in made.gathers:
         if each.times != made.layers:
@@ -106,7 +106,7 @@ def gathered(made: Trained) -> str:
     return f"{made.layers} turns that gather all sharded parameters"
 
 
-def growth(made: Trained, shallow: Trained) -> str:
+def compare_growth(made: Trained, shallow: Trained) -> str:
     """Compare the text of a program with that of half as many layers."""
     ratio = len(made.program.text) / len(shallow.program.text)
     if ratio <= GROWTH:
@@ -114,7 +114,7 @@ def growth(made: Trained, shallow: Trained) -> str:
     return f"{ratio:.2f} times the text for twice the layers"
 
 
-def held(made: Trained) -> same.Limited:
+def count_temporaries(made: Trained) -> same.Limited:
     """Count the bytes of temporaries."""
     size = made.program.memory.temporaries
     limit = WHOLE * made.layer + made.shards
@@ -186,14 +186,19 @@ CHECKS = {
     ),
     "grows": same.structure(
         DEEP,
-        lambda seen: growth(
-            *(trained(seen.attempt, each) for each in (*DEEP, SHALLOW))
+        lambda seen: compare_growth(
+            *(
+                take_gradients(seen.attempt, each)
+                for each in (*DEEP, SHALLOW)
+            )
         ),
         GROWS,
         read="A Python loop over the layers",
     ),
-    "large": same.communication(ALL, of_steps(largest), LARGE, read=FIRST),
-    "turn": same.communication(ALL, of_steps(gathered), TURN),
+    "large": same.communication(
+        ALL, of_steps(describe_largest_gather), LARGE, read=FIRST
+    ),
+    "turn": same.communication(ALL, of_steps(describe_gathers), TURN),
     "spread": same.placement(
         ALL,
         of_steps(lambda made: measures.shards_by_path(made.gradients[0])),
@@ -201,6 +206,9 @@ CHECKS = {
         read=JIT,
     ),
     "held": same.placement(
-        DEEP, of_steps(held), HELD, read="What is kept and what is not"
+        DEEP,
+        of_steps(count_temporaries),
+        HELD,
+        read="What is kept and what is not",
     ),
 }

@@ -117,7 +117,7 @@ def step_of(name: str, *arrays: str) -> Callable[[same.Seen], Any]:
     return of
 
 
-def layouts(seen: same.Seen) -> dict[str, str]:
+def describe_shards(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
     found = step_of("given")(seen).items()
     return {name: measures.describe_shards(each) for name, each in found}
@@ -129,7 +129,7 @@ def sent_forward(seen: same.Seen) -> same.Limited:
     return same.Limited(measures.bytes_sent(seen), limit, same.SENT)
 
 
-def sent_over_model(seen: same.Seen) -> same.Limited:
+def count_sent_over_model(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends, but over "data" alone."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
@@ -141,7 +141,7 @@ def sent_over_model(seen: same.Seen) -> same.Limited:
     )
 
 
-def sent_over_data(seen: same.Seen) -> same.Limited:
+def count_sent_over_data(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends over "data"."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
@@ -153,7 +153,7 @@ def sent_over_data(seen: same.Seen) -> same.Limited:
     )
 
 
-def temporaries(seen: same.Seen) -> same.Limited:
+def count_temporaries(seen: same.Seen) -> same.Limited:
     """Count the bytes of the intermediates of a gradient."""
     size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
@@ -261,10 +261,10 @@ CHECKS = {
     "forward": same.communication(
         CASES, sent_forward, FORWARD, read="An all-reduce, then a slice"
     ),
-    "layouts": same.placement(CASES, layouts, LAYOUTS),
-    "backward": same.communication(CASES, sent_over_model, BACKWARD),
-    "over_data": same.communication(CASES, sent_over_data, OVER_DATA),
+    "layouts": same.placement(CASES, describe_shards, LAYOUTS),
+    "backward": same.communication(CASES, count_sent_over_model, BACKWARD),
+    "over_data": same.communication(CASES, count_sent_over_data, OVER_DATA),
     "memory": same.placement(
-        LONG, temporaries, MEMORY, read="A norm after the gather"
+        LONG, count_temporaries, MEMORY, read="A norm after the gather"
     ),
 }

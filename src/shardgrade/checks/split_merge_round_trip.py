@@ -51,7 +51,7 @@ def spoiled() -> Iterator[set[str]]:
         yield noted
 
 
-def layouts(seen: same.Seen) -> dict[str, str]:
+def describe_shards(seen: same.Seen) -> dict[str, str]:
     """Describe where kernel and bias were when Linears were called."""
     held = [call.held for call in _flax.visible_calls(seen.noted)]
     return {
@@ -113,7 +113,7 @@ CHECKS = {
     **same.numbered("structure", numbers(same.structure, SPOILED)),
     "moved": same.placement(
         same.without_jit(SHARDED),
-        layouts,
+        describe_shards,
         "a round trip moves no array: kernel and bias stay as they are",
         read="On eight devices",
     ),

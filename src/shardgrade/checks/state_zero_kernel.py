@@ -47,7 +47,7 @@ SHARDED = same.Case(
 )
 
 
-def held(name: str, seen: same.Seen) -> Any:
+def find_held(name: str, seen: same.Seen) -> Any:
     """Give what a Param held in the call of the Linear that was zeroed."""
     calls = _flax.visible_calls(_flax.visible(seen).noted)
     call = ([c for c in calls if not np.any(c.held["kernel"])] or calls)[-1]
@@ -111,7 +111,7 @@ CHECKS = {
         "x, and 0 * NaN is NaN",
     ),
     "infinite": structure(
-        partial(held, "kernel"),
+        partial(find_held, "kernel"),
         "zeros that are computed from an infinite kernel are NaN",
         read="On eight devices",
         agree=lambda found, _: "nan" not in str(found),
@@ -119,7 +119,7 @@ CHECKS = {
     **same.numbered(
         "held",
         (
-            structure(partial(held, name), why, read=read)
+            structure(partial(find_held, name), why, read=read)
             for name, why, read in HELD
         ),
     ),
@@ -129,17 +129,17 @@ CHECKS = {
         f"the result is not what {CALLED} gave for x",
     ),
     "kernel_layout": placement(
-        lambda seen: measures.describe_shards(held("kernel", seen)),
+        lambda seen: measures.describe_shards(find_held("kernel", seen)),
         "the kernel lost its layout or its dtype",
         read="On eight devices",
     ),
     "bias_layout": placement(
-        lambda seen: measures.describe_shards(held("bias", seen)),
+        lambda seen: measures.describe_shards(find_held("bias", seen)),
         "the bias lost its layout or its dtype",
     ),
     "substring": same.remark(
         SHARDED,
-        partial(held, "first_kernel"),
+        partial(find_held, "first_kernel"),
         "a leaf named first_kernel would become zeros too",
         read="A substring for a name",
     ),

@@ -24,7 +24,7 @@ FIXED = "the function does not ask jax for the number of devices"
 GIVEN = solution.TPLinear.step.__code__
 
 
-def repeated(seed: float, x: Any, features: float) -> Any:
+def sum_of_all_columns(seed: float, x: Any, features: float) -> Any:
     """Give y.sum() if each device computes all columns."""
     devices = gcd(int(features), jax.device_count())
     return devices * solution.tree_mode_shard_map(seed, x, features)[0]
@@ -40,7 +40,9 @@ ENTRIES = (
     (6, "last is not 0: tree mode does not bring it back", BACK),
 )
 RIVALS = (
-    same.Rival(repeated, "each device computed all columns", read=SPEC),
+    same.Rival(
+        sum_of_all_columns, "each device computed all columns", read=SPEC
+    ),
     same.Rival(
         lambda *_: jnp.zeros(()), "what step wrote is lost", read=LOST
     ),

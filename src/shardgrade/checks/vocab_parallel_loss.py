@@ -67,7 +67,7 @@ def under_jit(name: str) -> Callable[[same.Seen], Any]:
 
 
 @same.cache_case
-def compiled(attempt: same.Attempt, case: same.Case) -> list[Program]:
+def compile_loss(attempt: same.Attempt, case: same.Case) -> list[Program]:
     """Compile the loss of a case, and its gradients."""
     *arrays, mesh = same.make_arguments(attempt, case)
     attempt.name_call(case.call, case.given)
@@ -79,13 +79,13 @@ def compiled(attempt: same.Attempt, case: same.Case) -> list[Program]:
         ]
 
 
-def layouts(seen: same.Seen) -> dict[str, str]:
+def describe_shards(seen: same.Seen) -> dict[str, str]:
     """Describe which device holds which slice of the gradients."""
     found = under_jit("given")(seen).items()
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def parts(seen: same.Seen) -> tuple[int, int, int]:
+def count_parts(seen: same.Seen) -> tuple[int, int, int]:
     """Give a device's tokens, and its bytes of hidden and embedding."""
     hidden, embedding, labels, mesh = same.make_arguments(
         seen.attempt, seen.case
@@ -101,40 +101,42 @@ def parts(seen: same.Seen) -> tuple[int, int, int]:
 PASSES = ("the loss", "the loss and its gradients")
 
 
-def sent_over_model(seen: same.Seen, *, number: int) -> same.Limited:
+def count_sent_over_model(seen: same.Seen, *, number: int) -> same.Limited:
     """Count what a pass sends, but over "data" alone."""
-    tokens, hidden, _ = parts(seen)
+    tokens, hidden, _ = count_parts(seen)
     *_, mesh = same.make_arguments(seen.attempt, seen.case)
     few, n = A_TOKEN * tokens, mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
     limits = few, 2 * few + 2 * hidden * (n - 1) // n
-    step = compiled(seen.attempt, seen.case)[number]
-    return sent(step.sent() - step.sent("data"), limits[number], number)
+    step = compile_loss(seen.attempt, seen.case)[number]
+    return compare_sent(
+        step.sent() - step.sent("data"), limits[number], number
+    )
 
 
-def sent_over_data(seen: same.Seen, *, number: int) -> same.Limited:
+def count_sent_over_data(seen: same.Seen, *, number: int) -> same.Limited:
     """Count what a pass sends over "data"."""
-    _, _, embedding = parts(seen)
+    _, _, embedding = count_parts(seen)
     *_, mesh = same.make_arguments(seen.attempt, seen.case)
     n = mesh.shape["data"]
     limits = SCALARS, 2 * SCALARS + 2 * embedding * (n - 1) // n
-    step = compiled(seen.attempt, seen.case)[number]
-    return sent(step.sent("data"), limits[number], number)
+    step = compile_loss(seen.attempt, seen.case)[number]
+    return compare_sent(step.sent("data"), limits[number], number)
 
 
-def sent(count: int, limit: int, number: int) -> same.Limited:
+def compare_sent(count: int, limit: int, number: int) -> same.Limited:
     """Compare what a pass sends with its limit."""
     unit = f"{same.SENT} for {PASSES[number]}"
     return same.Limited(count, limit, unit)
 
 
-def temporaries(seen: same.Seen, *, number: int) -> same.Limited:
+def count_temporaries(seen: same.Seen, *, number: int) -> same.Limited:
     """Count the intermediates: four blocks of logits and the shards."""
-    tokens, hidden, embedding = parts(seen)
+    tokens, hidden, embedding = count_parts(seen)
     features = same.make_arguments(seen.attempt, seen.case)[1].shape[1]
     block = tokens * embedding // features
     return same.Limited(
-        compiled(seen.attempt, seen.case)[number].memory.temporaries,
+        compile_loss(seen.attempt, seen.case)[number].memory.temporaries,
         4 * block + 2 * (hidden + embedding),
         f"bytes of temporaries on a device for {PASSES[number]}",
     )
@@ -215,16 +217,26 @@ CHECKS = {
     "none": same.values(CASES, under_jit("none"), NONE, agree=CLOSE),
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "layouts": same.placement(
-        CASES, layouts, LAYOUTS, read="A spec without the words"
+        CASES, describe_shards, LAYOUTS, read="A spec without the words"
     ),
     **same.numbered(
         "pass",
         (
             part(CASES, partial(of, number=number), why, read=read)
             for part, of, why, read in (
-                (same.communication, sent_over_model, OVER_MODEL, EIGHT),
-                (same.communication, sent_over_data, OVER_DATA, CHUNKS),
-                (same.placement, temporaries, ROWS, EIGHT),
+                (
+                    same.communication,
+                    count_sent_over_model,
+                    OVER_MODEL,
+                    EIGHT,
+                ),
+                (
+                    same.communication,
+                    count_sent_over_data,
+                    OVER_DATA,
+                    CHUNKS,
+                ),
+                (same.placement, count_temporaries, ROWS, EIGHT),
             )
             for number in range(len(PASSES))
         ),

@@ -136,7 +136,7 @@ class Attempt:
         """Run its code: with its settings, and its errors are its own."""
         BEFORE.get()()
         with (
-            kept(self.settings),
+            keep_settings(self.settings),
             guarded(self.filename, self.deprecations),
         ):
             yield
@@ -240,7 +240,7 @@ def pasteable(call: str) -> str:
 
 
 @contextlib.contextmanager
-def kept(settings: dict[str, Any]) -> Iterator[None]:
+def keep_settings(settings: dict[str, Any]) -> Iterator[None]:
     """Run code of an attempt with its settings of jax, and note them.
 
     Afterwards jax is set as before: an attempt may leave a mesh, a guard

@@ -25,7 +25,7 @@ from shardscope.cluster.fates import (
     Returned,
     Waiting,
     causes,
-    told,
+    describe_fate,
 )
 from shardscope.cluster.forked import fork
 from shardscope.cluster.group import fates_of, group, watch
@@ -153,7 +153,7 @@ def _why(
 def _told(fate: Fate, *, short: bool) -> str:
     """Say what became of a process, with no lines but the attempt's."""
     if not isinstance(fate, Waiting) or not fate.lines:
-        return told(fate, short=short)
+        return describe_fate(fate, short=short)
     lines = tuple(
         each
         for each in fate.lines
@@ -161,4 +161,6 @@ def _told(fate: Fate, *, short: bool) -> str:
     )
     if not lines:
         return "has made the call, and waits for the others"
-    return told(Waiting(lines, fate.joined, fate.answered), short=short)
+    return describe_fate(
+        Waiting(lines, fate.joined, fate.answered), short=short
+    )

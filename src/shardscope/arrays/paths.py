@@ -63,6 +63,6 @@ def roll_up(
     ]
 
 
-def repeated(path: str, times: int) -> str:
+def write_repeated(path: str, times: int) -> str:
     """Write a path with the number of arrays that it stands for."""
     return f"{path} ×{times}" if times > 1 else path

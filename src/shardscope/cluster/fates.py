@@ -149,14 +149,14 @@ def message(fates: Mapping[int, Fate], why: str) -> str:
     of = f"of {len(fates)}"
     groups: dict[str, list[int]] = {}
     for index in first:
-        groups.setdefault(told(fates[index]), []).append(index)
+        groups.setdefault(describe_fate(fates[index]), []).append(index)
     lines = [
         f"{_named(group, of)} {words}" for words, group in groups.items()
     ]
     if not first:
         lines = [why]
     lines += [
-        f"  process {index} {told(fate, short=bool(first))}"
+        f"  process {index} {describe_fate(fate, short=bool(first))}"
         for index, fate in fates.items()
         if index not in first
     ]
@@ -174,7 +174,7 @@ def message(fates: Mapping[int, Fate], why: str) -> str:
 def whereabouts(fates: Mapping[int, Fate]) -> str:
     """Say where each process was when all were ended from outside."""
     return "\n".join(
-        f"process {index} {told(fate, short=True)}"
+        f"process {index} {describe_fate(fate, short=True)}"
         for index, fate in fates.items()
     )
 
@@ -186,7 +186,7 @@ def _named(group: list[int], of: str) -> str:
     return f"processes {most} and {last} {of}"
 
 
-def told(fate: Fate, *, short: bool = False) -> str:
+def describe_fate(fate: Fate, *, short: bool = False) -> str:
     """Say what became of a process, as the end of a sentence."""
     match fate:
         case Returned():

@@ -6,7 +6,7 @@ from numbers import Real
 from os import PathLike
 from typing import Any
 
-from shardscope.arrays.paths import repeated, roll_up
+from shardscope.arrays.paths import roll_up, write_repeated
 from shardscope.compare.files import how_to_write
 from shardscope.tables import Column, Table, html_of
 
@@ -160,7 +160,7 @@ def changes_of_arrays(
     paths = [path for path in {**before, **after} if len({*pair(path)}) > 1]
     return [
         _change_of_arrays(
-            repeated(name, len(same)),
+            write_repeated(name, len(same)),
             len(same),
             before.get(same[0]),
             after.get(same[0]),

@@ -8,8 +8,8 @@ from typing import Any
 from shardscope.arrays.paths import (
     common_pattern,
     pattern_of,
-    repeated,
     roll_up,
+    write_repeated,
 )
 from shardscope.compare.difference import (
     Change,
@@ -177,7 +177,7 @@ def _of_transfers(before: Record, after: Record) -> Iterator[Change]:
         one, other = old.get(same[0]), new.get(same[0])
         sizes = [each["bytes"] if each else 0 for each in (one, other)]
         more = sizes[1] - sizes[0]
-        words = f"transfer of {repeated(name, len(same))}"
+        words = f"transfer of {write_repeated(name, len(same))}"
         words += f", {_given(other or one)}, "
         unit = f"{' each,' * (len(same) > 1)} before each call"
         if one and other:
@@ -269,7 +269,7 @@ def _owners(paths: set[str], record: Record) -> str:
             names.append(owner)
         else:
             names += [
-                repeated(name, len(same))
+                write_repeated(name, len(same))
                 for name, same in roll_up(some, str, lambda _: None)
             ]
     return ", ".join(names)

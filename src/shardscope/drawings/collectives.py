@@ -14,7 +14,7 @@ from shardscope.drawings.figure import (
     Picture,
     color_of,
     rect,
-    scaled,
+    scale_box,
     stripes,
     text,
 )
@@ -273,7 +273,7 @@ def _picture(move: _Move, across: bool) -> Picture:
                 part = stage.held(i, place)
                 if part is None:
                     continue
-                cell = scaled(box, x, y, side)
+                cell = scale_box(box, x, y, side)
                 parts.append(rect(cell, color_of(part), FAINT))
                 if stage.partial:
                     parts.append(stripes(cell))

@@ -27,7 +27,7 @@ from shardscope.drawings.figure import (
     Picture,
     color_of,
     rect,
-    scaled,
+    scale_box,
     text,
 )
 from shardscope.drawings.paper import (
@@ -120,7 +120,7 @@ def _array_picture(array: _Placed) -> Picture:
     left = 7.5 * len(rows) + 12 if paper.down else 2
     parts = []
     for part in array.parts:
-        box = scaled(paper.box(part.indices), left, top, scale)
+        box = scale_box(paper.box(part.indices), left, top, scale)
         x, y, width, height = box
         words = ranges(part.devices)
         if 7.5 * len(words) > width:

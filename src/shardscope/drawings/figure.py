@@ -60,7 +60,7 @@ class Cell:
     pale: bool = False
 
 
-def scaled(box: Box, x: float, y: float, scale: float) -> Box:
+def scale_box(box: Box, x: float, y: float, scale: float) -> Box:
     """Give a box in pixels, moved to the right and down."""
     left, top, width, height = (number * scale for number in box)
     return x + left, y + top, width, height

@@ -14,7 +14,7 @@ from shardscope.drawings.figure import (
     Cell,
     Picture,
     rect,
-    scaled,
+    scale_box,
     stripes,
     text,
 )
@@ -143,7 +143,7 @@ def devices_picture(
             x, y = left + column * pitch[0], top + row * pitch[1]
             indent = side * (1 - paper.width) / 2
             for cell in held.get(device, ()):
-                box = scaled(cell.box, x + indent, y, side)
+                box = scale_box(cell.box, x + indent, y, side)
                 if not numbered:
                     box = (x, y, side, side)
                 opacity = 0.3 if cell.pale else 1
@@ -154,7 +154,7 @@ def devices_picture(
                     parts.append(text(*center, "≠", fill=DARK))
             if numbered:
                 whole = (0, 0, paper.width, paper.height)
-                parts.append(rect(scaled(whole, x + indent, y, side)))
+                parts.append(rect(scale_box(whole, x + indent, y, side)))
                 foot = y + side * paper.height + 13
                 parts.append(text(x + side / 2, foot, str(device)))
     width = left + len(rows[0]) * pitch[0] - gap + 2

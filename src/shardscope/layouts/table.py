@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardscope import tables
-from shardscope.arrays.paths import repeated
+from shardscope.arrays.paths import write_repeated
 from shardscope.tables import Column, Table, terminal_width
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def size(count: int, exact: bool) -> str:
 def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
     """Give the cells of an array."""
     return (
-        repeated(leaf.path, leaf.repeats),
+        write_repeated(leaf.path, leaf.repeats),
         leaf.type,
         leaf.where,
         "-" if leaf.shard_shape is None else str(leaf.shard_shape),
@@ -91,7 +91,7 @@ def table_of(layout: "TreeLayout") -> Table:
         largest = list(shown.by_size())
         shown = type(layout)(largest[: ROWS - 1])
         rest = type(layout)(largest[ROWS - 1 :])
-    hidden = [repeated(leaf.path, leaf.repeats) for leaf in rest]
+    hidden = [write_repeated(leaf.path, leaf.repeats) for leaf in rest]
     rows = tuple(_rows(layout, shown, rest))
     return Table(COLUMNS, rows, hidden=hidden, total=True)
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from shardscope.arrays.paths import repeated, roll_up
+from shardscope.arrays.paths import roll_up, write_repeated
 from shardscope.hlo import bytes_in
 from shardscope.lines import name_of
 
@@ -211,7 +211,7 @@ def arguments_in_words(
     )
     if not groups:
         return ""
-    names = [repeated(path, len(alike)) for path, alike in groups]
+    names = [write_repeated(path, len(alike)) for path, alike in groups]
     others = computed
     if len(names) + bool(computed) > 2 and not every:
         others += sum(len(alike) for _, alike in groups[1:])

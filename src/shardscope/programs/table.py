@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from shardscope.arrays.paths import repeated, roll_up
+from shardscope.arrays.paths import roll_up, write_repeated
 from shardscope.lines import short
 from shardscope.programs.memory import lacks_fusions
 from shardscope.programs.rows import rows_of
@@ -89,7 +89,11 @@ def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
     if len(rows) <= _SHOWN:
         return rows
     return [
-        (repeated(path, len(alike)), len(alike) * alike[0][1], len(alike))
+        (
+            write_repeated(path, len(alike)),
+            len(alike) * alike[0][1],
+            len(alike),
+        )
         for path, alike in roll_up(rows, itemgetter(0), itemgetter(1))
     ]
 
