@@ -61,11 +61,10 @@ raise NotImplementedError(
 '''
 EDITS = """\
 # tests/attempts/README.md says what an entry means. Write at least:
-# [wrong.values.ATTEMPT]
+# [wrong.result.ATTEMPT]
 # why = "SAY WHAT THE READER DID."
 # edits = [["TEXT OF THE SOLUTION, FOUND ONCE", "WHAT THE READER WROTE"]]
-# [wrong.placement.ATTEMPT]
-# [wrong.communication.ATTEMPT]
+# [wrong.ANOTHER_CHECK.ATTEMPT]
 # [right.ATTEMPT]
 """
 # In the order in which they are written.

@@ -2,7 +2,7 @@
 
 ``tests/attempts/NAME/edits.toml`` has the attempts that differ from the
 solution in a few places. Its headings are ``[right.ATTEMPT]`` and
-``[STATUS.CHECK.ATTEMPT]``: what the grader must find. Files in
+``[STATUS.CHECK.ATTEMPT]``, with the name of the check: what the grader must find. Files in
 ``right/`` and ``wrong/`` beside it are the attempts that are written in
 another way; the first line of a wrong one is a comment with its status and
 its check.
@@ -30,8 +30,8 @@ class Attempt:
     Attributes:
         problem: The name of the problem.
         name: The name of the attempt.
-        verdict: ``"right"``, or a status and the check that must catch the
-            attempt, as in ``"wrong: values"`` or ``"crashed: contract"``.
+        verdict: ``"right"``, or a status and the name of the check that
+            must catch the attempt, as in ``"wrong: slopes"``.
         text: The program.
         says: Words that the verdict must have in its reason, in what it got
             or expected, or in a remark.

@@ -34,14 +34,23 @@ SLOW = (
 )
 
 
+def with_kind(problem: str, verdict: str) -> str:
+    """Give a verdict with the kind of its check in the place of the name."""
+    status, _, name = verdict.partition(": ")
+    rules = importlib.import_module(f"shardgrade.checks.{problem}")
+    known = {**rules.CHECKS, **getattr(rules, "ELSEWHERE", {})}
+    return f"{status}: {known[name].kind}" if name in known else verdict
+
+
 def graded(problem: str, devices: int) -> list[Attempt]:
-    """Choose what to grade: on two devices one wrong attempt a check."""
+    """Choose what to grade: on two devices one attempt a kind of check."""
     solution = (SOLUTIONS / f"{problem}.py").read_text("utf-8")
     starter = attempt_files.starter(problem)
     found = attempts(problem)
     wrong = [attempt for attempt in found if attempt.verdict != "right"]
     if devices < 8:
-        wrong = [*{attempt.verdict: attempt for attempt in wrong}.values()]
+        kinds = {with_kind(problem, each.verdict): each for each in wrong}
+        wrong = [*kinds.values()]
     # Readers put it below the lines that set jax up on the page.
     page = (PAGES / f"{problem}.md").read_text("utf-8")
     above, number = re.findall(r"^jax\.config\.update.*\n", page, re.M)[:2]
@@ -72,13 +81,14 @@ def parameters(problem: str, devices: int) -> Iterator[object]:
     known = set()
     for attempt in graded(problem, devices):
         marks = []
-        if attempt.verdict in known:
-            again = "another attempt gets this verdict"
+        kind = with_kind(problem, attempt.verdict)
+        if kind in known:
+            again = "another attempt fails a check of this kind"
             marks = [pytest.mark.newest, pytest.mark.exhaustive(again)]
         elif problem in SLOW:
             marks = [pytest.mark.exhaustive("its cases take seconds")]
         if attempt.name != "solution":
-            known.add(attempt.verdict)
+            known.add(kind)
         # What is before the last "::" is the scope that xdist loads.
         name = f"{problem}::{attempt.name}"
         yield pytest.param(attempt, id=name, marks=marks)
@@ -112,15 +122,22 @@ def verdicts(
 
 
 def test_an_attempt_gets_its_verdict(
-    verdicts: Callable[[str], dict[str, Verdict]], attempt: Attempt
+    verdicts: Callable[[str], dict[str, Verdict]],
+    attempt: Attempt,
+    pytestconfig: pytest.Config,
 ) -> None:
     """The grader finds the status, the check and the words expected."""
     verdict = verdicts(attempt.problem)[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
-    check = f": {verdict.check}" if verdict.check else ""
+    name = verdict.name or verdict.check
+    found, expected = f"{verdict.status}: {name}", attempt.verdict
+    if pytestconfig.getoption("devices") < 8:
+        # On fewer, another check of the kind may be the first to fail.
+        found = with_kind(attempt.problem, found)
+        expected = with_kind(attempt.problem, expected)
 
-    assert verdict.status + check == attempt.verdict, whole
+    assert found.removesuffix(": ") == expected, whole
     remarks = [words for words, _ in verdict.remarks]
     said = [verdict.why, verdict.got, verdict.expected, *remarks]
     assert attempt.says in "\n".join(said), whole

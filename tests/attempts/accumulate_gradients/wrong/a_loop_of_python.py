@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: unrolled
 # The compiler puts the sums of all parts into one all-reduce, which is
 # count times as large.
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: more
 # The first part is the first rows of the batch, which few devices hold.
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: more
 """The heads are gathered, and every device multiplies by all of out."""
 
 import jax

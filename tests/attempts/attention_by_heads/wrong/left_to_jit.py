@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: backward
 """Attention as on one device: XLA adds up x's gradient three times."""
 
 import jax

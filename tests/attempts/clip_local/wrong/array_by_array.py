@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: much
 """One psum for an axis and an array, in the order of the axes."""
 
 from jax import lax, numpy as jnp, tree

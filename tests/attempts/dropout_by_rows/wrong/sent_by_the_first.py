@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: exchange
 """Copies agree, because one device sends its numbers to the others."""
 
 import jax

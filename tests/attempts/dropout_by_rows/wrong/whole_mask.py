@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: hashes
 """Every device draws the whole mask, and cuts its block out of it."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: hashes
 """A key for each row, from which every device draws the whole row."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: values
+# wrong: once
 """As a tree, a Module has what it shares more than once."""
 
 import re

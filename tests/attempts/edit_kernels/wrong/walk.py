@@ -1,4 +1,4 @@
-# wrong: structure
+# wrong: replaced
 """A walk over the Modules, which puts a new Variable in place of each."""
 
 import re

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: forward
 """As on one device, with axes that are Auto inside."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: model
 """A reduce-scatter and an all-gather, and a gradient that is whole."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: forward
 """The hidden units and the rows of down are gathered before the product."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: sent_1
 """Only jit and shardings: the compiler chooses the collectives."""
 
 import jax

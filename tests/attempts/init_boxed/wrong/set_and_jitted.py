@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: mesh_axes
 """The mesh and the rules are set, and jit reads neither."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: layout
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P

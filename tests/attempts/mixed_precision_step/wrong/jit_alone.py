@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: ask
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P

@@ -1,4 +1,4 @@
-# wrong: structure
+# wrong: kernel_box
 """The activation is split, the parameter is not."""
 
 import jax

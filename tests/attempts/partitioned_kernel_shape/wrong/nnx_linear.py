@@ -1,4 +1,4 @@
-# wrong: structure
+# wrong: dense
 """The same thing in NNX."""
 
 import jax

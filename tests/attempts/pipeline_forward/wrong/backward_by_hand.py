@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: permutes
 """A backward pass by hand, in which all ticks run, and send, once more."""
 
 from functools import partial

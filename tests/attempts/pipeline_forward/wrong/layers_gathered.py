@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: more
 """Every stage gathers all layers, and computes all of them."""
 
 import jax

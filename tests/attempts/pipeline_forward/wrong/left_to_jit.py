@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: more
 """A scan over all layers, in the hope that the compiler makes stages."""
 
 import jax

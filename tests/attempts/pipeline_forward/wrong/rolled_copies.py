@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: permutes
 """Stages under vmap, with copies of the layers, but not of the rows."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: over_data
 """Stages under vmap, and an array that is rolled: sums in each tick."""
 
 import jax

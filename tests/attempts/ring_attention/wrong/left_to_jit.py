@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: rows
 """Leave all to the compiler, which gathers keys and values."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: more
 """Dispatch and combine by one-hot products, and leave the rest to jit."""
 
 import jax

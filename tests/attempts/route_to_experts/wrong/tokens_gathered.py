@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: more
 """Gather the tokens, compute the device's experts for all, and add up."""
 
 import jax

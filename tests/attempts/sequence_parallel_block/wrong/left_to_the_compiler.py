@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: forward
 import jax
 from jax.sharding import NamedSharding, PartitionSpec as P
 

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: forward
 import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P

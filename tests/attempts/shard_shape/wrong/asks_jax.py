@@ -1,4 +1,4 @@
-# wrong: values
+# wrong: shape
 """JAX is asked, and its errors are turned into another class."""
 
 from jax.sharding import NamedSharding

@@ -1,4 +1,4 @@
-# wrong: placement
+# wrong: pass_6
 """A running sum over the words, of which each turn keeps its numbers."""
 
 import jax

@@ -1,4 +1,4 @@
-# wrong: communication
+# wrong: programs
 """A computation marks the element, and the marked shards are found."""
 
 import jax.numpy as jnp
