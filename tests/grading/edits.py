@@ -2,10 +2,10 @@
 
 ``tests/attempts/NAME/edits.toml`` has the attempts that differ from the
 solution in a few places. Its headings are ``[right.ATTEMPT]`` and
-``[STATUS.CHECK.ATTEMPT]``, with the name of the check: what the grader must find. Files in
-``right/`` and ``wrong/`` beside it are the attempts that are written in
-another way; the first line of a wrong one is a comment with its status and
-its check.
+``[STATUS.CHECK.ATTEMPT]``, with the name of the check: what the grader must
+find. Files in ``right/`` and ``wrong/`` beside it are the attempts that are
+written in another way; the first line of a wrong one is a comment with its
+status and its check.
 """
 
 import ast

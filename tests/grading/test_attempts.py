@@ -35,7 +35,7 @@ SLOW = (
 
 
 def with_kind(problem: str, verdict: str) -> str:
-    """Give a verdict with the kind of its check in the place of the name."""
+    """Give a verdict with the kind of its check in place of the name."""
     status, _, name = verdict.partition(": ")
     rules = importlib.import_module(f"shardgrade.checks.{problem}")
     known = {**rules.CHECKS, **getattr(rules, "ELSEWHERE", {})}
