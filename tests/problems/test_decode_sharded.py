@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from shardbook import inputs
 from shardbook.problems.decode_sharded import decode_sharded
-from shardgrade.grading.cases import note_compilations
+from shardgrade.grading.note_programs import note_compilations
 from shardscope import program
 
 BATCH, LENGTH, DIM, HEADS, KV_HEADS, HEAD_DIM = 8, 7, 24, 16, 8, 4

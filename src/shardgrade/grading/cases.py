@@ -14,14 +14,11 @@ from typing import Any, TypeVar
 import jax
 
 from shardgrade.grading import spies
-from shardgrade.grading._jax_internals import (
-    MissingInternal,
-    compilations,
-    runs,
-)
-from shardgrade.grading.attempt import Attempt, Wrong, arguments
+from shardgrade.grading._jax_internals import MissingInternal
+from shardgrade.grading.attempt import Attempt, arguments
+from shardgrade.grading.note_programs import note_if_shown
 from shardscope.arrays.leaves import named_leaves
-from shardscope.programs.program import program, report_call
+from shardscope.programs.program import report_call
 from shardscope.programs.report import Program
 
 T = TypeVar("T")
@@ -87,75 +84,6 @@ class Seen:
     programs: list[Program] | MissingInternal | None
 
 
-# The second call takes what the first has left, and the third what all
-# later ones take.
-CALLS = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Repeated:
-    """What came of calling a returned step again and again.
-
-    Attributes:
-        results: What the calls returned.
-        arguments: What each call was given, by position or by name, as the
-            last has left it; under ``"then"`` that of the one more call.
-        kept: The paths of the arrays that the arguments held at first, and
-            that no call donated.
-        programs: The programs that each call with the same arguments
-            compiled, or why this version of jax does not show them.
-    """
-
-    results: list[Any]
-    arguments: dict[str, Any]
-    kept: list[str]
-    programs: list[list[Program]] | MissingInternal
-
-
-class Calls:
-    """Calls of an attempt's step, and the programs that each compiled.
-
-    Attributes:
-        programs: The programs of each call, in order.
-    """
-
-    def __init__(self, attempt: Attempt, noted: list[Program]) -> None:
-        """Begin, with a list to which all programs are added."""
-        self._attempt, self._noted = attempt, noted
-        self.programs: list[list[Program]] = []
-
-    def __call__(self, step: Callable[..., T], *args: Any, **kw: Any) -> T:
-        """Make a call, and wait for its result."""
-        before = len(self._noted)
-        with self._attempt.running():
-            result = step(*args, **kw)
-            jax.block_until_ready(result)
-        self.programs.append(self._noted[before:])
-        return result
-
-
-@contextmanager
-def note_calls(attempt: Attempt) -> Iterator[Calls]:
-    """Give what makes the calls of an attempt's step."""
-    with note_compilations() as noted:
-        yield Calls(attempt, noted)
-
-
-def require_alive(tree: Any) -> None:
-    """Require that a call has deleted nothing that the next one needs.
-
-    Another call with it would end the process in jax 0.10.2.
-    """
-    if lost := paths_by_deletion(leaves_by_path(tree), deleted=True):
-        raise Wrong(
-            "a call donated what it was given, and did not replace it, so "
-            "there can be no second call",
-            got=f"deleted: {', '.join(lost)}",
-            expected="no array that is deleted",
-            read="Problem",
-        )
-
-
 def cache_case(
     function: Callable[[Attempt, Case], T],
 ) -> Callable[[Attempt, Case], T]:
@@ -208,7 +136,7 @@ def observe(attempt: Attempt, case: Case) -> Seen:
         nonlocal programs
         with ExitStack() as stack:
             if case.programs:
-                programs = _noted(stack)
+                programs = note_if_shown(stack)
             if case.values:
                 spy = spies.values_in(attempt.filename, values)
                 stack.enter_context(spy)
@@ -221,80 +149,9 @@ def observe(attempt: Attempt, case: Case) -> Seen:
     )
 
 
-@cache_case
-def repeat_step(attempt: Attempt, case: Case) -> Repeated:
-    """Call the step of a case a few times, and then once with others.
-
-    Raises:
-        Wrong: If a call leaves an array of its arguments deleted.
-    """
-    step = observe(attempt, case).result
-    codes = filter(None, (case.step, case.then))
-    (positional, named), *others = (
-        each for code in codes for each in arguments(f"step({code})")
-    )
-    attempt.name_call(case.code, case.given)
-    given = _by_position(positional) | named
-    held = leaves_by_path(given)
-    results: list[Any] = []
-    with ExitStack() as stack:
-        noted = _noted(stack)
-        call = Calls(attempt, noted if isinstance(noted, list) else [])
-        stack.enter_context(case.under())
-        for _ in range(CALLS):
-            result = call(step, *positional, **named)
-            # What is carried on may be donated.
-            results.append(jax.device_get(result) if case.carry else result)
-            if case.carry:
-                positional = [result[0], *positional[1:]]
-                given = _by_position(positional)
-            require_alive(given)
-        programs = call.programs[:]
-        for other, more in others:
-            results.append(call(step, *other, **more))
-            given["then"] = _by_position(other) | more
-    kept = paths_by_deletion(held, deleted=False)
-    shown = noted if isinstance(noted, MissingInternal) else programs
-    return Repeated(results, given, kept, shown)
-
-
-def _by_position(arguments: list[Any]) -> dict[str, Any]:
-    return {str(i): each for i, each in enumerate(arguments)}
-
-
-def paths_by_deletion(
-    arrays: dict[str, Any], *, deleted: bool
-) -> list[str]:
-    """Name the arrays that are deleted, or those that are not."""
-    return [
-        path
-        for path, array in arrays.items()
-        if isinstance(array, jax.Array) and array.is_deleted() == deleted
-    ]
-
-
 def leaves_by_path(tree: Any) -> dict[str, Any]:
     """Give the leaves of a tree by their names; what is twice, once."""
     return dict(named_leaves(tree))
-
-
-def compile_and_run(
-    attempt: Attempt, function: Callable[..., Any], *args: Any
-) -> tuple[Any, Program]:
-    """Compile a function that calls the attempt, and call it once.
-
-    Args:
-        attempt: What the function calls.
-        function: What to compile under ``jax.jit``.
-        *args: Its arguments.
-
-    Returns:
-        What the call returned, and the program.
-    """
-    with attempt.running():
-        executable = jax.jit(function).lower(*args).compile()
-        result = jax.block_until_ready(executable(*args))
-    return result, program(executable)
 
 
 @cache_case
@@ -317,45 +174,6 @@ def compiled_programs(attempt: Attempt, case: Case) -> Sequence[Program]:
     if isinstance(noted, MissingInternal):
         raise noted
     return noted or []
-
-
-def _noted(stack: ExitStack) -> list[Program] | MissingInternal:
-    """Note each program that is compiled, if this jax shows them."""
-    try:
-        return stack.enter_context(note_compilations())
-    except MissingInternal as error:
-        return error
-
-
-@contextmanager
-def note_compilations() -> Iterator[list[Program]]:
-    """Give each program that is compiled, whatever was compiled before."""
-    seen: list[Program] = []
-
-    with compilations(lambda each: seen.append(_program_of(each))):
-        # A program that is compiled already would not be seen.
-        jax.clear_caches()
-        yield seen
-
-
-@contextmanager
-def note_runs() -> Iterator[list[Program]]:
-    """Give each program that is run, as often as it is run.
-
-    One that the attempt has compiled by ``lower().compile()`` is given
-    once.
-    """
-    seen: list[Program] = []
-    program_of = cache(_program_of)
-    with runs(lambda each: seen.append(program_of(each))):
-        # A function that has run already would take its shortcut.
-        jax.clear_caches()
-        yield seen
-
-
-def _program_of(executable: Any) -> Program:
-    text = "\n".join(m.to_string() for m in executable.hlo_modules())
-    return Program.of(text, executable.get_compiled_memory_stats())
 
 
 @cache

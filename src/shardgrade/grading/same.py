@@ -35,16 +35,12 @@ from shardgrade.grading.cases import (
     Case as Case,
     Seen as Seen,
     cache_case as cache_case,
-    compile_and_run as compile_and_run,
     compiled_programs as compiled_programs,
     leaves_by_path as leaves_by_path,
     make_arguments as make_arguments,
     measure_made as measure_made,
-    note_calls as note_calls,
     observe as observe,
     on_meshes as on_meshes,
-    paths_by_deletion as paths_by_deletion,
-    require_alive as require_alive,
     without_jit as without_jit,
 )
 from shardgrade.grading.differences import (
@@ -54,6 +50,14 @@ from shardgrade.grading.differences import (
     leaves as leaves,
     trained_apart as trained_apart,
     type_of as type_of,
+)
+from shardgrade.grading.note_programs import (
+    compile_and_run as compile_and_run,
+)
+from shardgrade.grading.repeat_step import (
+    note_calls as note_calls,
+    paths_by_deletion as paths_by_deletion,
+    require_alive as require_alive,
 )
 
 

@@ -5,11 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from shardgrade.grading.agreement import SENT, Limited
-from shardgrade.grading.cases import (
-    Seen,
-    compiled_programs,
-    note_runs as note_runs,
-)
+from shardgrade.grading.cases import Seen, compiled_programs
+from shardgrade.grading.note_programs import note_runs as note_runs
 from shardscope.programs.report import Program
 
 

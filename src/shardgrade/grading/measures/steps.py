@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from shardgrade.grading._jax_internals import MissingInternal
-from shardgrade.grading.cases import Seen, leaves_by_path, repeat_step
+from shardgrade.grading.cases import Seen, leaves_by_path
 from shardgrade.grading.measures.placement import shards_by_path
 from shardgrade.grading.measures.programs import count_collectives
+from shardgrade.grading.repeat_step import repeat_step
 from shardscope.programs.report import Program
 
 
