@@ -353,7 +353,7 @@ _MOVES: Mapping[str, slice] = {
     "concatenate": slice(None),
     "dynamic-update-slice": slice(2),
     "select": slice(1, 3),
-    # They are of no argument, and of anything computed neither.
+    # They come from no operand at all.
     "constant": slice(0),
     "iota": slice(0),
 }
@@ -579,7 +579,8 @@ class Sources:
         while frame in self._frames:
             line, parent = self._frames[frame]
             file, function, number = self._lines[line]
-            # Who calls program() is no caller of what it lowers.
+            # Frames outside of program() belong to whoever inspects the
+            # function, not to the function.
             if found and is_ours(file):
                 break
             if not is_library(file):

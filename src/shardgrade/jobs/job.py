@@ -53,7 +53,8 @@ class Job:
 
     def __call__(self) -> Verdict | Then[Verdict]:
         """Return the verdict, or the job on other devices that gives it."""
-        # It imports jax, which those who make jobs can do without.
+        # Here, because it imports jax: a command that makes a job and sends
+        # it to a worker does not need jax itself.
         from shardgrade.jobs import run, several
 
         seconds = self.limits.seconds

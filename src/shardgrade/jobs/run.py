@@ -307,7 +307,8 @@ def _compare(
             f"the solution's {len(ours)}: put jax.jit around what you "
             "compute, such as a shard_map, to make it one program"
         )
-    # Several processes would have to agree on whether to call again.
+    # Each of several processes measures its own time, and one that calls
+    # again while the others don't would wait for them.
     elif jax.process_count() == 1 and (
         slow := _slow(attempt, checks.EXAMPLE)
     ):

@@ -206,7 +206,8 @@ class Running(Generic[T]):
                 told(outcome)
             elif self._begun:
                 return self._end(outcome)
-            # What was killed before is no fault of this call.
+            # The worker or the server was killed before this call began, so
+            # another one makes it.
             elif self._rehearsed or self._server.was_killed(within=0.5):
                 self._link.close()
                 self._send()

@@ -104,7 +104,8 @@ def _supervise(client: Connection) -> NoReturn:
             while not last:
                 call, limits, last = client.recv()
                 if worker.link.poll():
-                    # It died as it waited, which is no fault of this call.
+                    # The worker died before this call began: the client
+                    # asks for another one.
                     raise EOFError
                 if last:
                     client.send(None)
@@ -255,7 +256,7 @@ def _make_calls(folder: str, link: Connection, output: int) -> NoReturn:
     status = FAILED
     try:
         os.setsid()
-        # A worker can kill its supervisor, and would never be ended then.
+        # If an attempt kills the supervisor, nothing else ends the worker.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.chdir(folder)
         # What it leaves in a temporary folder is to go with this one.
