@@ -3,7 +3,7 @@
 import jax
 from jax.sharding import Mesh, PartitionSpec as P
 
-from shardbook.inputs.shared import laid_out, normal
+from shardbook.inputs.shared import laid_out, numpy_normal
 
 
 def attention_params(
@@ -35,11 +35,12 @@ def attention_params(
     kv = P(None, "model") if split else P()
     specs = {"q": P(None, "model"), "k": kv, "v": kv, "out": P("model")}
     params = {
-        "q": normal(dim, heads, head_dim, seed=seed),
-        "k": normal(dim, kv_heads, head_dim, seed=seed + 1),
-        "v": normal(dim, kv_heads, head_dim, seed=seed + 2),
-        "out": normal(heads, head_dim, dim, seed=seed + 3),
+        "q": numpy_normal(dim, heads, head_dim, seed=seed),
+        "k": numpy_normal(dim, kv_heads, head_dim, seed=seed + 1),
+        "v": numpy_normal(dim, kv_heads, head_dim, seed=seed + 2),
+        "out": numpy_normal(heads, head_dim, dim, seed=seed + 3),
     }
+    # In NumPy: jax would compile it for each shape.
     scaled = {name: each / dim**0.5 for name, each in params.items()}
     placed: dict[str, jax.Array] = laid_out(scaled, specs, mesh)
     return placed

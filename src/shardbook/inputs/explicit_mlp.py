@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, PartitionSpec as P
 
-from shardbook.inputs.shared import laid_out, normal
+from shardbook.inputs.shared import laid_out, numpy_normal
 
 
 def explicit(mesh: Mesh) -> Mesh:
@@ -32,10 +32,11 @@ def mlp_branches(
         ``P("model", None)``.
     """
     specs = {"up": P(None, "model"), "down": P("model", None)}
+    # In NumPy: jax would compile each operation for each shape.
     branches: list[dict[str, Any]] = [
         {
-            "up": normal(dim, units, seed=2 * i + 1) / dim**0.5,
-            "down": normal(units, dim, seed=2 * i + 2) / units**0.5,
+            "up": numpy_normal(dim, units, seed=2 * i + 1) / dim**0.5,
+            "down": numpy_normal(units, dim, seed=2 * i + 2) / units**0.5,
         }
         for i, units in enumerate(hidden)
     ]

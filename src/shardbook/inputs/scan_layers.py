@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from shardbook.inputs.shared import normal
+from shardbook.inputs.shared import numpy_normal
 
 
 def stacked_params(layers: int, dim: int, hidden: int) -> dict[str, Any]:
@@ -23,17 +23,22 @@ def stacked_params(layers: int, dim: int, hidden: int) -> dict[str, Any]:
         ``(layers, hidden, dim)``, and a ``"bias"``, ``(layers, hidden)``
         and ``(layers, dim)``; and ``"scale"``, ``(layers, dim)``.
     """
-    return {
-        "scale": 1 + normal(layers, dim, seed=5) / 8,
+    # In NumPy: jax would compile each operation for each shape.
+    params: dict[str, Any] = {
+        "scale": 1 + numpy_normal(layers, dim, seed=5) / 8,
         "up": {
-            "kernel": normal(layers, dim, hidden, seed=1) / dim**0.5,
-            "bias": normal(layers, hidden, seed=2),
+            "kernel": numpy_normal(layers, dim, hidden, seed=1) / dim**0.5,
+            "bias": numpy_normal(layers, hidden, seed=2),
         },
         "down": {
-            "kernel": normal(layers, hidden, dim, seed=3) / hidden**0.5 / 4,
-            "bias": normal(layers, dim, seed=4) / layers,
+            "kernel": numpy_normal(layers, hidden, dim, seed=3)
+            / hidden**0.5
+            / 4,
+            "bias": numpy_normal(layers, dim, seed=4) / layers,
         },
     }
+    placed: dict[str, Any] = jax.device_put(params)
+    return placed
 
 
 STACKED_SPECS = {

@@ -47,10 +47,14 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
         seed: The seed of the numbers.
 
     Returns:
-        An array on the first device, uncommitted, unless a mesh is set.
+        An array on the first device, uncommitted.
     """
-    values = np.random.default_rng(seed).normal(size=shape)
-    return jnp.asarray(values, jnp.float32)
+    return jax.device_put(numpy_normal(*shape, seed=seed))
+
+
+def numpy_normal(*shape: int, seed: int = 0) -> Any:
+    """Return the numbers of :func:`normal`, of NumPy."""
+    return np.float32(np.random.default_rng(seed).normal(size=shape))
 
 
 def committed(tree: Any) -> Any:
@@ -258,7 +262,22 @@ def laid_out(tree: Any, specs: Any, mesh: Mesh) -> Any:
         The same arrays, committed to the devices of the mesh.
     """
     shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
-    return jax.device_put(tree, shardings)
+    return jax.device_put(jax.tree.map(_on_host, tree), shardings)
+
+
+def _on_host(array: Any) -> Any:
+    """Give what is on one device as NumPy's.
+
+    jax would compile how it is cut into shards, for each shape.
+    """
+    if isinstance(array, jax.core.Tracer) or not isinstance(
+        array, jax.Array
+    ):
+        return array
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    if is_key or len(array.sharding.device_set) > 1:
+        return array
+    return np.asarray(array)
 
 
 def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:
@@ -274,8 +293,8 @@ def numpy_examples(size: int, in_dim: int, out_dim: int) -> dict[str, Any]:
         ``(size, out_dim)``, of NumPy.
     """
     return {
-        "x": np.asarray(normal(size, in_dim, seed=5)),
-        "y": np.asarray(normal(size, out_dim, seed=6)),
+        "x": numpy_normal(size, in_dim, seed=5),
+        "y": numpy_normal(size, out_dim, seed=6),
     }
 
 
