@@ -209,7 +209,10 @@ def problem(session: nox.Session) -> None:
     # What needs no grading: headings that checks name, and the table.
     quick = (*pytest, "line", "-k", f"{name} and not verdict", attempts)
     commands = {
-        "files": [(*pytest, "short", "-k", name, shape), quick],
+        "files": [
+            (*pytest, "line", "-k", name, shape, "--maxfail=99"),
+            quick,
+        ],
         "page": [("python", "-m", "shardbook_site.run_page", name)],
         "tests": [(*test, n) for n in ("8", "1", "2") if tests.is_file()],
         "attempts": [(*grade, "--devices", count) for count in ("8", "2")],

@@ -25,7 +25,7 @@ NAME = "place_batch"
 # The attempt that the README shows.
 ATTEMPT = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)[0]
 # What differs from run to run.
-FLEETING = re.compile(r"\d\d:\d\d:\d\d")
+FLEETING = re.compile(r"\d\d:\d\d:\d\d|\d+ of \d+ solved")
 # A dark window, on light pages and dark ones: red, green and yellow by the
 # numbers that a terminal gives them, then the window, words and dim words.
 COLORS = {1: "#ff8b82", 2: "#7ee787", 3: "#e3b341"}

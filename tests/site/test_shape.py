@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import scaffold
 
 from shardbook import book
 from shardbook.problems import NAMES
@@ -74,6 +75,24 @@ def test_a_problem_is_complete(name: str, place: str) -> None:
     path = place.format(name)
 
     assert (ROOT / path).is_file(), f"write {path}: {PLACES[place]}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_left_of_the_scaffold(name: str) -> None:
+    """What "nox -s new" writes in capitals is replaced."""
+    capitals = r"\b[A-Z]+(?:[ ,;]+[A-Z]+)+\b|^# TITLE$"
+    templates = "\n".join(scaffold.FILES.values())
+    left = {*re.findall(capitals, templates, re.M)}
+    found = [
+        f"{path}: {words}"
+        for path in (place.format(name) for place in PLACES)
+        for words in re.findall(
+            capitals, (ROOT / path).read_text("utf-8"), re.M
+        )
+        if words in left
+    ]
+
+    assert not found, f"replace what the scaffold says: {found}"
 
 
 @pytest.mark.parametrize("place", PLACES)
