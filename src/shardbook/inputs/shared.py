@@ -49,7 +49,8 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
     Returns:
         An array on the first device, uncommitted.
     """
-    return jax.device_put(numpy_normal(*shape, seed=seed))
+    x: jax.Array = jax.device_put(numpy_normal(*shape, seed=seed))
+    return x
 
 
 def numpy_normal(*shape: int, seed: int = 0) -> Any:

@@ -51,6 +51,7 @@ from shardgrade.grading.differences import (
     trained_apart as trained_apart,
     type_of as type_of,
 )
+from shardgrade.grading.mistakes import describe_mistake
 from shardgrade.grading.note_programs import (
     compile_and_run as compile_and_run,
 )
@@ -168,6 +169,12 @@ def declare(
             if agree(found, answer):
                 reason, section = rival.why, rival.read
                 break
+        else:
+            if kind == "values":
+                seen = observe(attempt, case)
+                reason += describe_mistake(
+                    found, wanted, agree, seen.arguments
+                )
         attempt.name_call(case.code, case.given)
         words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)

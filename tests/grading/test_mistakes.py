@@ -1,0 +1,67 @@
+"""A verdict says which numbers are wrong, and what they are."""
+
+import numpy as np
+import pytest
+
+from shardbook.inputs import mesh_of, normal
+from shardgrade.grading.differences import is_close
+from shardgrade.grading.mistakes import describe_mistake
+
+pytestmark = pytest.mark.newest
+X, Y = np.asarray(normal(4, 3)), np.asarray(normal(5, seed=1))
+
+
+def said(found: object, wanted: object) -> str:
+    """Describe a mistake on a mesh of two axes."""
+    return describe_mistake(found, wanted, is_close, [mesh_of(2, 4)])
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (
+            4,
+            "the numbers are 4 times the right ones, as if they were added "
+            'up once more over "model"',
+        ),
+        (8, "added up once more over all devices"),
+        (
+            0.5,
+            "the numbers are 1/2 of the right ones, as if they were "
+            'averaged, where their sum is wanted, over "data"',
+        ),
+        (-1, "the numbers are -1 times the right ones"),
+        (3.5, "the numbers are 3.5 times the right ones"),
+    ],
+)
+def test_a_factor(factor: float, words: str) -> None:
+    """A result that is a multiple of the right one says of which number."""
+    assert words in said(factor * X, X)
+
+
+def test_which_array() -> None:
+    """Of several arrays, those that are wrong are named, and the others."""
+    wanted = {"x": X, "params": {"w": Y, "v": X}}
+    found = {"x": X, "params": {"w": Y[::-1], "v": X}}
+
+    assert said(found, wanted) == " (wrong: params.w; right: params.v, x)"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (Y[::-1], Y),
+        (X + 1, X),
+        (np.zeros_like(X), X),
+        (X.T, X),
+        ("some", "other"),
+        (np.full(3, np.nan), np.ones(3)),
+        # Any number is a multiple of another.
+        (np.ones(1), np.full(1, 2.0)),
+        # As rounding makes it.
+        (1.01 * X, X),
+    ],
+)
+def test_what_is_not_known(found: object, wanted: object) -> None:
+    """Nothing is said that could be something else."""
+    assert said(found, wanted) == ""
