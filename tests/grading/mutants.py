@@ -165,7 +165,7 @@ def run(mutant: Mutant) -> str:
         )
     if done.returncode == 0:
         return "not caught"
-    *_, last = [*done.stdout.splitlines(), "by the import"]
+    *_, last = ["by an error of the run", *done.stdout.splitlines()]
     return f"caught: {last}"
 
 
