@@ -50,7 +50,7 @@ def problem(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         problem, rules = ModuleType("problem"), ModuleType("rules")
         problem.__file__ = __file__
         problem.toy = solution  # type: ignore[attr-defined]
-        rules.CHECKS = same.numbered("toy", checks)  # type: ignore[attr-defined]
+        rules.CHECKS = same.numbered("toy")(checks)  # type: ignore[attr-defined]
         rules.EXAMPLE = "toy(normal(4))"  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "shardbook.problems.toy", problem)
         monkeypatch.setitem(sys.modules, "shardgrade.checks.toy", rules)

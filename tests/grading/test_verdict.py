@@ -328,7 +328,7 @@ def grade(
     ) -> Verdict | Then[Verdict]:
         module = ModuleType("checks")
         vars(module).update(
-            EXAMPLE=EXAMPLE, CHECKS=same.numbered("toy", checks), **more
+            EXAMPLE=EXAMPLE, CHECKS=same.numbered("toy")(checks), **more
         )
         name = f"shardgrade.checks.{NAME}"
         monkeypatch.setitem(sys.modules, name, module)

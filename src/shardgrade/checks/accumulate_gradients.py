@@ -131,9 +131,8 @@ CHECKS = {
         read="Sums in bfloat16",
         agree=same.Near([0.02]),
     ),
-    **same.numbered(
-        "rows_refused",
-        (refuse_rows(data) for data in sorted({ALL, min(2, ALL)})),
+    **same.numbered("rows_refused")(
+        refuse_rows(data) for data in sorted({ALL, min(2, ALL)})
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -24,15 +24,12 @@ def take_gradients(
 ) -> measures.Slopes:
     """Take the gradients of a loss under jit."""
     params, x, mesh = same.make_arguments(attempt, case)
-    attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
-
-    def loss(params: Any, x: jax.Array) -> Any:
-        return (function(params, x, mesh) ** 2).sum()
-
-    gradient = jax.grad(loss, argnums=(0, 1))
-    (of_params, of_x), report = same.compile_and_run(
-        attempt, gradient, params, x
+    gradients, report = measures.take_gradients(
+        *(attempt, case, GIVEN),
+        lambda params, x: function(params, x, mesh),
+        params=params,
+        x=x,
     )
     data, model = mesh.shape["data"], mesh.shape["model"]
     # In a ring, an all-reduce sends so many times its bytes.
@@ -43,7 +40,7 @@ def take_gradients(
         w.addressable_shards[0].data.nbytes for w in params.values()
     )
     return measures.Slopes(
-        {"params": of_params, "x": of_x},
+        gradients,
         report,
         2 * one_sum + 2 * whole + SCALARS,
         2 * kernels + SCALARS,

@@ -167,12 +167,9 @@ CHECKS = {
     "copied": same.communication(
         LARGE, describe_copies, COPIED, read=SHOWN, under=guarded
     ),
-    **same.numbered(
-        "unmatched",
-        (
-            same.refusal(NO_MATCH.format(each), UNMATCHED, names=each)
-            for each in ("UP.kernel", "up", "kernel")
-        ),
+    **same.numbered("unmatched")(
+        same.refusal(NO_MATCH.format(each), UNMATCHED, names=each)
+        for each in ("UP.kernel", "up", "kernel")
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -37,21 +37,18 @@ APART = [
     )[:2]
 ]
 CHECKS = {
-    **same.numbered(
-        "batch",
-        (
-            check
-            for cases in (PARTS, SAME)
-            for check in (
-                same.types(cases),
-                same.placement(
-                    cases,
-                    measures.result_layouts,
-                    'the batch is not sharded as P("data")',
-                    read="The API",
-                ),
-            )
-        ),
+    **same.numbered("batch")(
+        check
+        for cases in (PARTS, SAME)
+        for check in (
+            same.types(cases),
+            same.placement(
+                cases,
+                measures.result_layouts,
+                'the batch is not sharded as P("data")',
+                read="The API",
+            ),
+        )
     ),
     "rows": same.values(
         CASES,
@@ -91,22 +88,19 @@ CHECKS = {
         "ValueError in all of them",
         read="Problem",
     ),
-    **same.numbered(
-        "message",
-        (
-            same.refusal(
-                same.on_meshes(
-                    f"feed_batch(except_last({USUAL}, {OTHERS[other]}), "
-                    "{mesh})"
-                ),
-                "the message must name the shapes and dtypes of both",
-                names=names,
-            )
-            for other, names in (
-                ("fewer rows", "float32 16 8 4"),
-                ("another dtype", "float32 int32 16 4"),
-            )
-        ),
+    **same.numbered("message")(
+        same.refusal(
+            same.on_meshes(
+                f"feed_batch(except_last({USUAL}, {OTHERS[other]}), "
+                "{mesh})"
+            ),
+            "the message must name the shapes and dtypes of both",
+            names=names,
+        )
+        for other, names in (
+            ("fewer rows", "float32 16 8 4"),
+            ("another dtype", "float32 int32 16 4"),
+        )
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

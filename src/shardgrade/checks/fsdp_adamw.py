@@ -219,12 +219,9 @@ EDGES = "Constrain the activations"
 CHECKS = {
     "three": same.contract(ALL, kinds, THREE),
     "others": same.contract(ALL, describe_types, OTHERS),
-    **same.numbered(
-        "placed",
-        (
-            same.placement(ALL, partial(placed, part), why, read=read)
-            for part, (why, read) in PLACED.items()
-        ),
+    **same.numbered("placed")(
+        same.placement(ALL, partial(placed, part), why, read=read)
+        for part, (why, read) in PLACED.items()
     ),
     "whole": same.placement(
         ALL,
@@ -250,18 +247,15 @@ CHECKS = {
         KEPT,
     ),
     "again": same.structure(ALL, of_steps(describe_compilations), AGAIN),
-    **same.numbered(
-        "sent",
-        (
-            same.communication(
-                ALL,
-                partial(count_sent, number),
-                MORE.format(axis),
-                read=EDGES,
-                agree=same.AtMost(1.1, "bytes", more=256),
-            )
-            for number, axis in enumerate(("data", "model"))
-        ),
+    **same.numbered("sent")(
+        same.communication(
+            ALL,
+            partial(count_sent, number),
+            MORE.format(axis),
+            read=EDGES,
+            agree=same.AtMost(1.1, "bytes", more=256),
+        )
+        for number, axis in enumerate(("data", "model"))
     ),
     "room": same.placement(
         ALL[-1:],

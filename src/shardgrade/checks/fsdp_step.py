@@ -74,14 +74,11 @@ CHECKS = {
         # A program for the update takes the gradients too.
         agree=same.AtMost(2, "bytes of arguments on a device"),
     ),
-    **same.numbered(
-        "sent",
-        (
-            same.communication(
-                CASES, measures.sent_by_kind(kinds), why, read=read
-            )
-            for kinds, why, read in TALK
-        ),
+    **same.numbered("sent")(
+        same.communication(
+            CASES, measures.sent_by_kind(kinds), why, read=read
+        )
+        for kinds, why, read in TALK
     ),
     "later": same.values(REPEATED, measures.step_results, LATER),
     "kept": same.placement(REPEATED, measures.step_kept("0"), KEPT),

@@ -163,19 +163,16 @@ CHECKS = {
         read="On eight devices",
         agree=same.AtMost(1.05, same.HELD),
     ),
-    **same.numbered(
-        "name",
-        (
-            same.refusal(
-                # The last mesh has all devices along "model".
-                cases(layer, rules)[-1],
-                "a name that is not a mesh axis, or a logical name without "
-                "a rule, must raise a ValueError with this name",
-                names=name,
-                read=heading,
-            )
-            for layer, rules, name, heading in REFUSED
-        ),
+    **same.numbered("name")(
+        same.refusal(
+            # The last mesh has all devices along "model".
+            cases(layer, rules)[-1],
+            "a name that is not a mesh axis, or a logical name without "
+            "a rule, must raise a ValueError with this name",
+            names=name,
+            read=heading,
+        )
+        for layer, rules, name, heading in REFUSED
     ),
     "indivisible": same.refusal(
         INDIVISIBLE,

@@ -56,17 +56,13 @@ CHECKS = {
         "a program has collectives, but each device can make its own "
         "shards without the others",
     ),
-    **same.numbered(
-        "no_rule",
-        (
-            same.refusal(
-                cases(build, rules)[0],
-                "an array without a rule must raise a ValueError with its "
-                "path",
-                names=path,
-            )
-            for build, rules, path in WITHOUT_A_RULE
-        ),
+    **same.numbered("no_rule")(
+        same.refusal(
+            cases(build, rules)[0],
+            "an array without a rule must raise a ValueError with its path",
+            names=path,
+        )
+        for build, rules, path in WITHOUT_A_RULE
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -35,15 +35,12 @@ class Passed(measures.Slopes):
 def take_gradients(attempt: same.Attempt, case: same.Case) -> Passed:
     """Take the gradients of a loss under jit."""
     block, stacked, x, mesh, count = same.make_arguments(attempt, case)
-    attempt.name_call(case.call, GIVEN)
     function: Any = attempt.function
-
-    def loss(stacked: Any, x: jax.Array) -> Any:
-        return (function(block, stacked, x, mesh, count) ** 2).sum()
-
-    gradient = jax.grad(loss, argnums=(0, 1))
-    (of_stacked, of_x), report = same.compile_and_run(
-        attempt, gradient, stacked, x
+    gradients, report = measures.take_gradients(
+        *(attempt, case, GIVEN),
+        lambda stacked, x: function(block, stacked, x, mesh, count),
+        stacked=stacked,
+        x=x,
     )
     data, stages = mesh.shape["data"], mesh.shape["model"]
     rows = x.nbytes // data
@@ -52,7 +49,7 @@ def take_gradients(attempt: same.Attempt, case: same.Case) -> Passed:
     passed = rows * (count + stages - 1) // count
     forward = passed + 2 * rows * (stages - 1) // stages
     return Passed(
-        {"stacked": of_stacked, "x": of_x},
+        gradients,
         report,
         2 * forward + SCALARS,
         2 * kept * (data - 1) // data + SCALARS,

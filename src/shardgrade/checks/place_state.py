@@ -66,17 +66,14 @@ CHECKS = {
         "place the arrays on the mesh that is passed in, whose devices are "
         "in reverse order",
     ),
-    **same.numbered(
-        "refused",
-        (
-            same.refusal(
-                cases(arguments)[-1],
-                "a ValueError must name each array that can't be placed, "
-                "and no other",
-                names=paths,
-                never=others,
-            )
-            for arguments, paths, others in REFUSED
-        ),
+    **same.numbered("refused")(
+        same.refusal(
+            cases(arguments)[-1],
+            "a ValueError must name each array that can't be placed, "
+            "and no other",
+            names=paths,
+            never=others,
+        )
+        for arguments, paths, others in REFUSED
     ),
 }

@@ -342,16 +342,13 @@ CHECKS = {
     ),
     "twice": same.placement(CASES, count_flops, TWICE),
     "types_2": same.types(NARROW),
-    **same.numbered(
-        "gradients",
-        (
-            same.values([GRID], found_of(name), why, read=read, agree=agree)
-            for name, why, read, agree in (
-                ("given", SLOPES, "Problem", CLOSE),
-                ("large", LARGE, MAXIMUM, CLOSE),
-                ("apart", APART, MAXIMUM, ROUGHER),
-            )
-        ),
+    **same.numbered("gradients")(
+        same.values([GRID], found_of(name), why, read=read, agree=agree)
+        for name, why, read, agree in (
+            ("given", SLOPES, "Problem", CLOSE),
+            ("large", LARGE, MAXIMUM, CLOSE),
+            ("apart", APART, MAXIMUM, ROUGHER),
+        )
     ),
     "bfloat16": same.values(
         NARROW, measures.result, BFLOAT16, rivals=RIVALS, agree=ROUGH

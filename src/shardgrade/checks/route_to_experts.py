@@ -26,26 +26,23 @@ def take_gradients(
 ) -> measures.Slopes:
     """Take the gradients of a loss under jit, with two equal experts."""
     params, x, mesh, capacity = same.make_arguments(attempt, case)
-    attempt.name_call(case.call, GIVEN)
     router = np.array(params["router"])
     router[:, 1] = router[:, 0]
     placed = jax.device_put(router, params["router"].sharding)
     params = {**params, "router": placed}
     function: Any = attempt.function
-
-    def loss(params: Any, x: jax.Array) -> Any:
-        return (function(params, x, mesh, capacity)[0] ** 2).sum()
-
-    gradient = jax.grad(loss, argnums=(0, 1))
-    (of_params, of_x), report = same.compile_and_run(
-        attempt, gradient, params, x
+    gradients, report = measures.take_gradients(
+        *(attempt, case, GIVEN),
+        lambda params, x: function(params, x, mesh, capacity)[0],
+        params=params,
+        x=x,
     )
     data, model = mesh.shape["data"], mesh.shape["model"]
     slots = router.shape[1] * capacity * x.shape[1] * x.dtype.itemsize
     kernels = (params["up"].nbytes + params["down"].nbytes) // model
     small = 2 * router.nbytes + SCALARS
     return measures.Slopes(
-        {"params": of_params, "x": of_x},
+        gradients,
         report,
         # The router's gradient may be added up along one axis at a time.
         int(ROOM * 4 * slots * (model - 1) / model) + small,

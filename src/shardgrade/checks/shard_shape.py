@@ -41,17 +41,14 @@ CHECKS = {
     "tuple": same.contract(
         CASES, measures.class_name, "the result is not a tuple"
     ),
-    **same.numbered(
-        "mistake",
-        (
-            same.refusal(
-                f"shard_shape({each}, mesh_of(2, {N // 2}))",
-                "a ValueError must say what is wrong with the spec",
-                read="Four mistakes",
-                names=words,
-            )
-            for each, words in MISTAKES
-        ),
+    **same.numbered("mistake")(
+        same.refusal(
+            f"shard_shape({each}, mesh_of(2, {N // 2}))",
+            "a ValueError must say what is wrong with the spec",
+            read="Four mistakes",
+            names=words,
+        )
+        for each, words in MISTAKES
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

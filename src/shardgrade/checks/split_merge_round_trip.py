@@ -103,14 +103,14 @@ def numbers(
 
 CHECKS = {
     "types": same.types([EXAMPLE, SMALL]),
-    **same.numbered("numbers", numbers(same.values, (NUMBERS, NAN))),
+    **same.numbered("numbers")(numbers(same.values, (NUMBERS, NAN))),
     "round_trip": same.structure(
         SPOILED,
         lambda seen: " and ".join(sorted(seen.noted)) or "neither",
         "no model went through both nnx.split and nnx.merge",
         read="The API",
     ),
-    **same.numbered("structure", numbers(same.structure, SPOILED)),
+    **same.numbered("structure")(numbers(same.structure, SPOILED)),
     "moved": same.placement(
         same.without_jit(SHARDED),
         describe_shards,

@@ -116,12 +116,9 @@ CHECKS = {
         read="On eight devices",
         agree=lambda found, _: "nan" not in str(found),
     ),
-    **same.numbered(
-        "held",
-        (
-            structure(partial(find_held, name), why, read=read)
-            for name, why, read in HELD
-        ),
+    **same.numbered("held")(
+        structure(partial(find_held, name), why, read=read)
+        for name, why, read in HELD
     ),
     "split": structure(route, "split the model, and map its state by path"),
     "output": structure(

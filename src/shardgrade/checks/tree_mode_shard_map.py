@@ -162,14 +162,11 @@ CHECKS = {
     "types": same.types(
         [EXAMPLE, "tree_mode_shard_map(1.0, normal(5, 3), 9.0)"]
     ),
-    **same.numbered(
-        "entry",
-        (
-            same.values(
-                PLAIN, measures.entry_at(i), why, read=read, rivals=RIVALS
-            )
-            for i, why, read in ENTRIES
-        ),
+    **same.numbered("entry")(
+        same.values(
+            PLAIN, measures.entry_at(i), why, read=read, rivals=RIVALS
+        )
+        for i, why, read in ENTRIES
     ),
     "step": structure(
         lambda seen: sorted(seen.noted),

@@ -219,27 +219,24 @@ CHECKS = {
     "layouts": same.placement(
         CASES, describe_shards, LAYOUTS, read="A spec without the words"
     ),
-    **same.numbered(
-        "pass",
-        (
-            part(CASES, partial(of, number=number), why, read=read)
-            for part, of, why, read in (
-                (
-                    same.communication,
-                    count_sent_over_model,
-                    OVER_MODEL,
-                    EIGHT,
-                ),
-                (
-                    same.communication,
-                    count_sent_over_data,
-                    OVER_DATA,
-                    CHUNKS,
-                ),
-                (same.placement, count_temporaries, ROWS, EIGHT),
-            )
-            for number in range(len(PASSES))
-        ),
+    **same.numbered("pass")(
+        part(CASES, partial(of, number=number), why, read=read)
+        for part, of, why, read in (
+            (
+                same.communication,
+                count_sent_over_model,
+                OVER_MODEL,
+                EIGHT,
+            ),
+            (
+                same.communication,
+                count_sent_over_data,
+                OVER_DATA,
+                CHUNKS,
+            ),
+            (same.placement, count_temporaries, ROWS, EIGHT),
+        )
+        for number in range(len(PASSES))
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

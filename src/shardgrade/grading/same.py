@@ -183,9 +183,11 @@ def declare(
     return Check(kind, calls, run, (read, *(each.read for each in known)))
 
 
-def numbered(name: str, checks: Iterable[Check]) -> dict[str, Check]:
-    """Name checks that differ in a detail: ``sent_1``, ``sent_2``."""
-    return {f"{name}_{i}": each for i, each in enumerate(checks, 1)}
+def numbered(name: str) -> Callable[[Iterable[Check]], dict[str, Check]]:
+    """Give what names checks that differ in a detail: ``sent_1``."""
+    return lambda checks: {
+        f"{name}_{i}": each for i, each in enumerate(checks, 1)
+    }
 
 
 # A part of each of these checks.

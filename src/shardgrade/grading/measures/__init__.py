@@ -4,6 +4,7 @@ from shardgrade.grading.measures.gradients import (
     Slopes as Slopes,
     sent_over_data as sent_over_data,
     sent_over_model as sent_over_model,
+    take_gradients as take_gradients,
 )
 from shardgrade.grading.measures.placement import (
     argument_layouts as argument_layouts,
