@@ -9,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from coverage import Coverage
 
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs.job import Job
+from shardgrade.jobs.sandbox import Limits, Sandbox
 
 
 def grade_all(jobs: Sequence[Job]) -> list[Verdict | Job]:
@@ -23,6 +25,32 @@ def grade_all(jobs: Sequence[Job]) -> list[Verdict | Job]:
     if coverage := Coverage.current():
         coverage.save()
     return found
+
+
+def grade_jobs(
+    sandbox: Sandbox, jobs: Sequence[Job], limits: Limits
+) -> list[Verdict]:
+    """Grade attempts in a sandbox, and on other devices where they pass."""
+    verdicts: list[Verdict] = []
+    while jobs:
+        outcome = sandbox.call(partial(grade_all, jobs), limits)
+        assert outcome.value, outcome
+        verdicts += [v for v in outcome.value if isinstance(v, Verdict)]
+        jobs = [each for each in outcome.value if isinstance(each, Job)]
+    return verdicts
+
+
+def heading_of(verdict: Verdict) -> str:
+    """Write a verdict as the heading of an attempt has it."""
+    name = verdict.name or verdict.check
+    return f"{verdict.status}: {name}".removesuffix(": ")
+
+
+def words_of(verdict: Verdict) -> str:
+    """Give the words in which ``says`` of an attempt must be."""
+    remarks = [words for words, _ in verdict.remarks]
+    said = [verdict.why, verdict.got, verdict.expected, *remarks]
+    return "\n".join(said)
 
 
 def _grade(job: Job) -> Verdict | Job:

@@ -15,19 +15,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from edits import SOLUTIONS, Attempt, attempts, jobs
-from many import grade_all
+from many import grade_jobs, heading_of, words_of
 
-from shardgrade.jobs.job import Job, open_sandbox
+from shardgrade.jobs.job import open_sandbox
 from shardgrade.jobs.limits import Limits
 
 ROOT = Path(__file__).parents[2]
 SEED, OF_CHECKS, OF_GRADING = 0, 60, 20
+PATIENT = Limits(seconds=900)
 # Whose attempts have to notice a change of grading/: those whose checks use
 # most of it.
 USERS = (
@@ -184,27 +184,18 @@ def grade(problem: str) -> str:
         size = 4
         while todo:
             some, todo, size = todo[:size], todo[size:], 2 * size
-            verdicts = {str(each): each.verdict for each in some}
-            said = {str(each): each.says for each in some}
-            left = jobs(some, Path(folder), 8)
-            while left:
-                call = partial(grade_all, left)
-                outcome = sandbox.call(call, Limits(seconds=900))
-                if not outcome.value:
-                    return f"{problem}: its process {outcome.ending}"
-                left = [j for j in outcome.value if isinstance(j, Job)]
-                for each in outcome.value:
-                    if isinstance(each, Job):
-                        continue
-                    name = each.name or each.check
-                    found = f"{each.status}: {name}".removesuffix(": ")
-                    words = f"{each.why} {each.got} {each.expected}"
-                    words += str(each.remarks)
-                    source = each.source
-                    if found != verdicts[source]:
-                        return f"{source} is {found}"
-                    if said[source] not in words:
-                        return f"{source} says something else"
+            tables = {str(each): each for each in some}
+            now = jobs(some, Path(folder), 8)
+            try:
+                verdicts = grade_jobs(sandbox, now, PATIENT)
+            except AssertionError as error:
+                return f"{problem}: {error}"
+            for each in verdicts:
+                table, found = tables[each.source], heading_of(each)
+                if found != table.verdict:
+                    return f"{each.source} is {found}"
+                if table.says not in words_of(each):
+                    return f"{each.source} says something else"
     return ""
 
 
@@ -217,7 +208,8 @@ def main() -> None:
     if options.what == "grade":
         for problem in options.names:
             if found := grade(problem):
-                sys.exit(print(found) or 1)
+                print(found)
+                sys.exit(1)
         return
     if options.what == "draw":
         for mutant in draw():

@@ -3,18 +3,17 @@
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
 from edits import SOLUTIONS, Attempt, attempts, jobs
-from many import grade_all
+from many import grade_jobs, heading_of, words_of
 from sizes import selected
 
 from shardbook.book import GUIDE, explained, headings
 from shardbook.problems import NAMES
 from shardgrade.grading.verdict import Verdict
-from shardgrade.jobs.job import Job
 from shardgrade.jobs.sandbox import Limits, Sandbox
 from shardgrade.reader import attempt_files
 
@@ -108,14 +107,7 @@ def verdicts(
     def of(problem: str) -> dict[str, Verdict]:
         ours = [each for each in chosen if each.problem == problem]
         todo = jobs(ours, tmp_path_factory.mktemp("attempts"), devices)
-        found = []
-        while todo:
-            outcome = sandbox.call(partial(grade_all, todo), PATIENT)
-            assert outcome.value, outcome
-            found += [
-                each for each in outcome.value if isinstance(each, Verdict)
-            ]
-            todo = [each for each in outcome.value if isinstance(each, Job)]
+        found = grade_jobs(sandbox, todo, PATIENT)
         return {verdict.source: verdict for verdict in found}
 
     return of
@@ -130,17 +122,14 @@ def test_an_attempt_gets_its_verdict(
     verdict = verdicts(attempt.problem)[str(attempt)]
     # As a string, for pytest shortens what it shows of an object.
     whole = repr(verdict)
-    name = verdict.name or verdict.check
-    found, expected = f"{verdict.status}: {name}", attempt.verdict
+    found, expected = heading_of(verdict), attempt.verdict
     if pytestconfig.getoption("devices") < 8:
         # On fewer, another check of the kind may be the first to fail.
         found = with_kind(attempt.problem, found)
         expected = with_kind(attempt.problem, expected)
 
-    assert found.removesuffix(": ") == expected, whole
-    remarks = [words for words, _ in verdict.remarks]
-    said = [verdict.why, verdict.got, verdict.expected, *remarks]
-    assert attempt.says in "\n".join(said), whole
+    assert found == expected, whole
+    assert attempt.says in words_of(verdict), whole
     if verdict.status in ("wrong", "crashed"):
         assert verdict.why, whole
         assert (

@@ -188,7 +188,7 @@ def test_every_package_is_checked_and_delivered() -> None:
     delivered = [each for each in PACKAGES if each != SITE]
     wheel = tools["hatch"]["build"]["targets"]["wheel"]["packages"]
 
-    assert {each.parts[0] for each in map(Path, PACKAGES)} == {
+    assert {*PACKAGES} == {
         path.name for path in SRC.iterdir() if path.is_dir()
     }
     assert tools["mypy"]["packages"] == PACKAGES
