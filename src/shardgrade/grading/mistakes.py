@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from shardgrade.grading.cases import leaves_by_path
 from shardgrade.grading.differences import is_array, numbers
-from shardscope.arrays.paths import dotted
 
 # How many names stand in a sentence.
 NAMES = 4
@@ -36,13 +36,7 @@ def describe_mistake(
     Returns:
         Words for the end of a sentence, or nothing where nothing is known.
     """
-    got, expected = (
-        {
-            dotted(path): leaf
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        }
-        for tree in (found, wanted)
-    )
+    got, expected = map(leaves_by_path, (found, wanted))
     if got.keys() != expected.keys() or not all(
         is_array(each)
         and is_array(got[path])

@@ -140,7 +140,8 @@ def declare(
         calls = [replace(each, under=under) for each in calls]
 
     def run(attempt: Attempt, case: Case) -> None:
-        found = of(observe(attempt, case))
+        seen = observe(attempt, case)
+        found = of(seen)
         if isinstance(found, Limited):
             if found.exceeded:
                 attempt.name_call(case.code, case.given)
@@ -171,7 +172,6 @@ def declare(
                 break
         else:
             if kind == "values":
-                seen = observe(attempt, case)
                 reason += describe_mistake(
                     found, wanted, agree, seen.arguments
                 )
