@@ -210,7 +210,7 @@ def problem(session: nox.Session) -> None:
     quick = (*pytest, "line", "-k", f"{name} and not verdict", attempts)
     commands = {
         "files": [
-            (*pytest, "line", "-k", name, shape, "--maxfail=99"),
+            (*pytest, "line", "-k", name, shape, "--maxfail=0"),
             quick,
         ],
         "page": [("python", "-m", "shardbook_site.run_page", name)],
