@@ -43,28 +43,43 @@ TOOLS = {
 # Each room with the rooms that it may import. None of them imports upward.
 ROOMS: dict[str, set[str]] = {
     **TOOLS,
-    "shardbook": set(),
-    "shardgrade.grading": {*TOOLS, "shardbook"},
-    "shardgrade.checks": {*TOOLS, "shardbook", "shardgrade.grading"},
+    "shardbook.problems": set(),
+    "shardbook.inputs": set(),
+    "shardbook.show_error": set(),
+    "shardbook.book": {"shardbook.problems"},
+    "shardgrade.grading": {
+        *TOOLS,
+        "shardbook.problems",
+        "shardbook.inputs",
+        "shardbook.book",
+    },
+    "shardgrade.checks": {
+        *TOOLS,
+        "shardbook.problems",
+        "shardbook.inputs",
+        "shardgrade.grading",
+    },
     "shardgrade.jobs": {
         *TOOLS,
-        "shardbook",
+        "shardbook.book",
         "shardgrade.grading",
         "shardgrade.checks",
     },
     "shardgrade.reader": {
         *TOOLS,
-        "shardbook",
+        "shardbook.problems",
+        "shardbook.book",
         "shardgrade.grading",
         "shardgrade.jobs",
     },
-    # The package itself, and what starts it.
-    "shardgrade": {"shardscope", "shardgrade.reader", "shardgrade.grading"},
+    # The packages themselves, and what starts the command.
+    "shardbook": {"shardbook.show_error"},
+    "shardgrade": {"shardscope", "shardgrade.reader"},
     SITE: {
         *TOOLS,
-        "shardbook",
-        "shardgrade",
-        "shardgrade.grading",
+        "shardbook.problems",
+        "shardbook.inputs",
+        "shardbook.book",
         "shardgrade.reader",
     },
 }
@@ -162,6 +177,7 @@ def test_no_room_imports_upward() -> None:
     ("module", "text"),
     [
         ("shardbook/problems/a", "import shardscope.tables"),
+        ("shardbook/problems/a", "from shardbook import inputs"),
         ("shardbook/inputs/a", "name = 'shardgrade.grading.same'"),
         ("shardscope/arrays/a", "from shardscope.hlo import Module"),
         ("shardscope/a", "def f():\n    from shardbook import book"),
@@ -229,6 +245,17 @@ def test_a_public_name_is_imported_from_its_module() -> None:
     ]
 
     assert not found
+
+
+def test_every_module_has_a_room() -> None:
+    """Only the packages themselves, and what starts one, are in none."""
+    outside = {
+        name
+        for name, _ in modules()
+        if room_of(name) in ("shardbook", "shardgrade")
+    }
+
+    assert outside == {"shardbook", "shardgrade", "shardgrade.__main__"}
 
 
 def test_no_private_name_crosses_rooms() -> None:
