@@ -19,6 +19,8 @@ KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
 # What must be refused, paths that the message must have, and paths that it
 # must not have.
 REFUSED = (
+    # A later rule would fit, but the first counts.
+    (f"{SMALL}, [('.*', P('data', None)), ('.*', P())]", BIASES, KERNELS),
     (f"{VISION}, RULES[:-1]", f"norm.var {KEY}", "conv.kernel"),
     (
         f"{VISION}, [('dropout.*', P(None)), *RULES]",
@@ -26,15 +28,13 @@ REFUSED = (
         "norm",
     ),
     ("mlp(8, 15, 8), {mesh}, RULES", f"{KERNELS} up.bias", "down.bias"),
-    (f"{SMALL}, [('.*', P(None, 'data'))]", BIASES, KERNELS),
-    (f"{SMALL}, [('.*', P(('data', 'data')))]", "up.bias", ""),
-    (f"{SMALL}, [('.*', P('modle'))]", "up.bias down.kernel", ""),
-    (f"{SMALL}, [('.*', P('data', 'data'))]", f"{KERNELS} {BIASES}", ""),
-    (f"{SMALL}, [('.*', P('data', None))]", BIASES, KERNELS),
-    # A later rule would fit, but the first counts.
-    (f"{SMALL}, [('.*', P(None, 'data')), ('.*', P())]", BIASES, KERNELS),
-    # Some arrays have no rule, and to the others theirs does not fit.
-    (f"{SMALL}, [('.*kernel', P('modle'))]", f"{KERNELS} {BIASES}", ""),
+    # The down.bias has no rule, and to the others theirs does not fit.
+    (
+        f"{SMALL}, [('up.kernel', P('modle')), ('.*kernel', "
+        "P('data', 'data')), ('up.bias', P(('data', 'data')))]",
+        f"{KERNELS} {BIASES}",
+        "",
+    ),
 )
 CHECKS = {
     "types": same.types(CASES),
