@@ -97,11 +97,11 @@ CHECKS = {
         agree=same.within,
         under=orbax_reads,
     ),
-    "whole": same.placement(
-        EXAMPLE, find_whole_arrays, WHOLE, read="On eight devices"
-    ),
     "copied": same.placement(
         EXAMPLE, measures.describe_copies, COPIED, under=guarded
+    ),
+    "whole": same.placement(
+        EXAMPLE, find_whole_arrays, WHOLE, read="On eight devices"
     ),
     "model": same.refusal([WIDER, RENAMED], MODEL),
     "error": same.refusal(DAMAGED, ERROR, kind=Exception),
