@@ -36,8 +36,6 @@ class Trained:
 
     Attributes:
         averages: What each returned, read after the model was trained.
-        types: The dtypes and shapes of that.
-        layouts: Which device held which slice of that.
         taken: The arrays of the model that a call has deleted.
         lost: The arrays of an average that training has deleted.
         kept: The arrays of an old average that were not deleted.
@@ -46,8 +44,6 @@ class Trained:
     """
 
     averages: list[Any] = field(default_factory=list)
-    types: list[Any] = field(default_factory=list)
-    layouts: list[Any] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -77,8 +73,6 @@ def train_and_average(attempt: same.Attempt, case: same.Case) -> Trained:
                 break
             made.kept.extend(same.paths_by_deletion(old, deleted=False))
             new = same.leaves_by_path(average)
-            made.types.append(measures.types_by_path(average))
-            made.layouts.append(measures.shards_by_path(average))
             train(model)
             made.lost.extend(same.paths_by_deletion(new, deleted=True))
             if made.lost:
@@ -178,14 +172,8 @@ CHECKS = {
         LOST,
         read=ALIAS,
     ),
-    "floats_2": same.contract(
-        FOUR, of_calls(lambda made: made.types), FLOATS
-    ),
     "average": same.values(
         FOUR, of_calls(lambda made: made.averages), AVERAGE
-    ),
-    "like_2": same.placement(
-        FOUR, of_calls(lambda made: made.layouts), LIKE, read=SHARDED
     ),
     "nowhere": same.placement(FOUR, of_calls(describe_spread), NOWHERE),
     "many": same.structure(
