@@ -50,7 +50,6 @@ OTHERS = cases(
 CASES += OTHERS
 ALL = CASES + cases("adam(), sharded=True")[-2:-1]
 NO_LOSS = "the step does not return the loss, a float32 scalar"
-LATER = "a later call does not return the loss before its own update"
 ERROR = "this is not the mean squared error of the batch before the update"
 UPDATE = "the model or the optimizer has other values after the updates"
 IGNORED = "the fourth call does not use its own model and batch"
@@ -77,7 +76,6 @@ CHECKS = {
         OTHERS, lambda s: measures.step_results(s)[-1], IGNORED
     ),
     "update": same.values(ALL, left, UPDATE, rivals=[BEFORE]),
-    "later": same.values(ALL, measures.step_results, LATER),
     "drift": same.placement(ALL, measures.step_shards, DRIFT, read=SHOWN),
     "kept": same.placement(
         ALL, measures.step_kept("0", "1"), KEPT, read=SHOWN
