@@ -1,4 +1,4 @@
-# wrong: pass_6
+# wrong: rows
 """A running sum over the words, of which each turn keeps its numbers."""
 
 import jax
