@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 
 def numpy_rows(
-    size: int, *shape: int, dtype: str = "float32", seed: int = 0
+    size: int, *shape: int, dtype: str = "float32"
 ) -> np.ndarray:
     """Return rows in NumPy, the same in all processes.
 
@@ -17,12 +17,11 @@ def numpy_rows(
         size: How many rows.
         *shape: The shape of a row.
         dtype: Their dtype.
-        seed: The seed of the random numbers.
 
     Returns:
         An array ``(size, *shape)`` of numbers from -100 to 100.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     rows = random.uniform(-100, 100, (size, *shape))
     return rows.astype(jnp.dtype(dtype))
 
