@@ -141,16 +141,6 @@ def no_more(found: Any, wanted: Any) -> bool:
     return all(map(ends, found, wanted))
 
 
-def overlap(found: Any, wanted: Any) -> bool:
-    """Tell whether runs end with the same batches, wherever they begin.
-
-    Which checkpoint is complete when a run is killed while it saves is up
-    to when it saves, and a run that waits for each has the next one.
-    """
-    pairs = zip(found, wanted, strict=True)
-    return all(ends(*pair) or ends(*pair[::-1]) for pair in pairs)
-
-
 def states(seen: same.Seen) -> list[Any]:
     """Give each state that was returned."""
     return [each["state"] for each in seen.result]
@@ -295,10 +285,6 @@ ANEW = (
     "a complete checkpoint must stay until a newer one is complete: with "
     "nothing left to train, a run must save nothing anew"
 )
-UNFINISHED = (
-    "after a kill while saving, the next run does not go on from the "
-    "newest complete checkpoint, or from step 0 if there is none"
-)
 STATE = (
     "the state is not that of a run that was never killed: check what is "
     "saved and restored, and which batch comes next"
@@ -329,7 +315,6 @@ CHECKS = {
         read="A run that does not wait",
     ),
     "not_asked_2": same.contract(TOLD, list_ended, NOT_ASKED),
-    "no_state_2": same.contract(TOLD, describe_types, NO_STATE),
     "none": same.contract(TOLD, compare_begin, NONE),
     "shifted": same.contract(
         TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
@@ -337,14 +322,7 @@ CHECKS = {
     "unused": same.contract(TOLD, unused, UNUSED),
     "asked": same.contract(TOLD, batches, ASKED, agree=no_more),
     # After what is cheap: the slow disk of SAVING takes seconds.
-    "not_asked_3": same.contract([RETURNED, SAVING], list_ended, NOT_ASKED),
-    "no_state_3": same.contract(
-        [RETURNED, SAVING], describe_types, NO_STATE
-    ),
     "lost": same.contract([RETURNED, SAVING], compare_begin, LOST),
-    "unfinished": same.contract(
-        [SAVING, EARLY], batches, UNFINISHED, agree=overlap
-    ),
     "made": same.contract(
         TOLD, count_makes, MADE, read="A part of the state"
     ),
@@ -352,7 +330,6 @@ CHECKS = {
         [SAVING, EARLY], list_named("left over"), CLEANED
     ),
     "ended": same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
-    "made_2": same.contract(RETURNED, count_makes, MADE),
     "folder": same.contract(
         [SAVING, TOLD], count_kept, FOLDER, read="The API"
     ),
