@@ -14,15 +14,13 @@ OTHER = same.on_meshes(
     programs=True,
 )[-2]
 CASES = [*same.on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
-NAN = "{'x': normal(24, 16), 'y': with_nan(normal(24, 24, seed=1))}"
 # Of all cases, this one alone has this rate.
 REPEATED = same.on_meshes(
     f"{MAKE}0.25)",
     step=STEP,
-    then=f"{PARAMS}laid_out({NAN}, P('data'), {{mesh}})",
+    then=f"{PARAMS}examples(24, 16, 24, {{mesh}})",
     given="where the next two calls take the parameters of the one before, "
-    "and a fourth takes the first parameters again, and 24 examples, one "
-    "of which has a target that is NaN",
+    "and a fourth takes the first parameters again, and 24 examples",
     carry=True,
 )[-2]
 EXAMPLE = CASES[0].call
