@@ -6,7 +6,6 @@ and at the code that is called.
 """
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -45,20 +44,17 @@ def forbidden(owner: Any, name: str, why: str) -> Iterator[None]:
 
 @contextmanager
 def profiled(note: Event) -> Iterator[None]:
-    """Call ``note`` for each call and return, in new threads too."""
+    """Call ``note`` for each call and return."""
     before: Any = sys.getprofile()
 
     def both(frame: FrameType, event: str, argument: Any) -> None:
         note(frame, event, argument)
         before(frame, event, argument)
 
-    mine = both if before else note
-    threading.setprofile(mine)
-    sys.setprofile(mine)
+    sys.setprofile(both if before else note)
     try:
         yield
     finally:
-        threading.setprofile(before)
         sys.setprofile(before)
 
 
