@@ -168,6 +168,24 @@ def test_a_problem_has_enough_attempts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_each_check_is_the_first_to_refuse_an_attempt(name: str) -> None:
+    """A check that no heading names is not shown to refuse anything."""
+    rules = importlib.import_module(f"shardgrade.checks.{name}")
+    checks = {**rules.CHECKS, **getattr(rules, "ELSEWHERE", {})}
+    refusing = {
+        check for check, each in checks.items() if each.kind != "remark"
+    }
+    first = {each.verdict.partition(": ")[2] for each in attempts(name)}
+    never = refusing - first
+
+    assert not never, (
+        f"no attempt at {name} is refused first by {sorted(never)}: add "
+        "a mistake that a reader makes, and that no check before refuses, "
+        f"to tests/attempts/{name}/edits.toml, or delete the check"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_page_has_each_heading_that_its_check_names(name: str) -> None:
     """A check sends readers to headings of the page, whatever is wrong."""
     rules = importlib.import_module(f"shardgrade.checks.{name}")
