@@ -63,19 +63,19 @@ def call_on(
 
 
 def attention(
-    params: Any, x: jax.Array, mesh: Mesh, in_turn: str = "", **how: Any
+    in_turn: str, params: Any, x: jax.Array, mesh: Mesh
 ) -> jax.Array:
-    """Compute attention; ``in_turn`` tells who takes heads in turn."""
+    """Compute attention where some take the key-value heads in turn."""
     heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
     head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
     own = {
-        "": head * kv_heads // heads,
         "query heads": head % kv_heads,
         "devices": head // on_a_device % kv_heads,
     }[in_turn]
     q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
-    how = {"is_causal": True} | how
-    y = jax.nn.dot_product_attention(q, k[:, :, own], v[:, :, own], **how)
+    y = jax.nn.dot_product_attention(
+        q, k[:, :, own], v[:, :, own], is_causal=True
+    )
     return jnp.einsum("blhk,hkd->bld", y, params["out"])
 
 
@@ -104,28 +104,16 @@ FEWER, OVER = (
 HEAD = "The wrong key-value head"
 OWN = "for query head i, it must be i // (heads / kv_heads)"
 RIVALS = [
-    same.Rival(partial(attention, **how), why, read=read)
-    for how, read, why in (
+    same.Rival(partial(attention, in_turn), why, read=HEAD)
+    for in_turn, why in (
         (
-            {"in_turn": "query heads"},
-            HEAD,
+            "query heads",
             f"query heads take the key-value heads in turn: {OWN}",
         ),
         (
-            {"in_turn": "devices"},
-            HEAD,
+            "devices",
             "all query heads of a device use one key-value head, the "
             f'device\'s index along "model" modulo kv_heads: {OWN}',
-        ),
-        (
-            {"is_causal": False},
-            "Problem",
-            "tokens attend to later tokens, but attention must be causal",
-        ),
-        (
-            {"scale": 1.0},
-            "Problem",
-            "the scores are not divided by the root of head_dim",
         ),
     )
 ]
@@ -140,7 +128,6 @@ TOO_LARGE = (
 )
 SLOPES = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P("data")'
-LAYOUTS = "a gradient is not sharded like its array"
 MORE = (
     "a device computes more than its own query heads, and their key-value "
     "heads once"
@@ -195,11 +182,5 @@ CHECKS = {
     ),
     "over_data": same.communication(
         CASES, of_gradients(measures.sent_over_data), OVER_DATA
-    ),
-    # Last: what is communicated too much tells more of the cause.
-    "layouts": same.placement(
-        CASES,
-        of_gradients(lambda made: measures.shards_by_path(made.gradients)),
-        LAYOUTS,
     ),
 }

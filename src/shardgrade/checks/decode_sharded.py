@@ -17,8 +17,8 @@ LENGTH, POSITIONS = 100, (3, 4, 99, 5, 0)
 # On the first mesh, a shard of k's kernel then has as many bytes as one of
 # the output, which takes the place of any array that is donated with it.
 BATCH = 16
-OTHERS = f"call 6, position {POSITIONS[0]}, other params, another cache"
-TURNS = [f"call {n}, position {at}" for n, at in enumerate(POSITIONS, 1)]
+OTHERS = f"call 6 (position {POSITIONS[0]}, other params, another cache)"
+TURNS = [f"call {n} (position {at})" for n, at in enumerate(POSITIONS, 1)]
 TURNS.append(OTHERS)
 # Bytes that a device may send beside those of the output.
 SCALARS = 64
@@ -137,6 +137,16 @@ def list_names(paths: set[str], where: str) -> str:
     return f"{where}: {', '.join(sorted(paths)) or 'nothing'}"
 
 
+def select_layouts(
+    made: Decoded, *, output: bool
+) -> dict[str, dict[str, str]]:
+    """Give where the output is, call by call, or where the caches are."""
+    return {
+        call: {p: each for p, each in held.items() if (p == "y") == output}
+        for call, held in made.layouts.items()
+    }
+
+
 def compiled_later(made: Decoded) -> str:
     """Count what the calls after the first compile."""
     count = sum(map(len, made.programs[1:]))
@@ -231,9 +241,26 @@ WRONG = (
     "where query head i uses key-value head i // (heads / kv_heads) and "
     "scores are divided by the root of head_dim"
 )
-LAYOUT = (
-    "the output is not sharded as P('data'), or the new cache not like the "
-    "old one"
+UNSEEN = same.Mistake(
+    "<= position",
+    "< position",
+    "the token does not attend to its own position: positions from 0 to "
+    "the token's, with it, are seen",
+)
+UNWRITTEN = same.Mistake(
+    "<= position",
+    "< 1 << 30",
+    "the token attends to positions after its own, which have no key yet: "
+    "mask the scores",
+)
+SWAPPED = same.Mistake(
+    '("k", k), ("v", v)',
+    '("k", v), ("v", k)',
+    "keys are written to the cache of values, and values to that of keys",
+)
+LAYOUT = "the output is not sharded as P('data')"
+LAYOUTS = (
+    "the new cache is not sharded like the old one: give jit out_shardings"
 )
 KEPT = "the old cache stays in memory: donate it"
 MOVED = "the new cache is not in the buffers of the old one"
@@ -272,11 +299,21 @@ CHECKS = {
         LOST,
         read="The API",
     ),
-    "write": same.values(CASES, of_calls(lambda made: made.caches), WRITE),
-    "wrong": same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
+    "write": same.values(
+        CASES, of_calls(lambda made: made.caches), WRITE, rivals=[SWAPPED]
+    ),
+    "wrong": same.values(
+        CASES,
+        of_calls(lambda made: made.outputs),
+        WRONG,
+        rivals=[UNSEEN, UNWRITTEN],
+    ),
     # First, because another sharding compiles another program.
     "layout": same.placement(
-        CASES, of_calls(lambda made: made.layouts), LAYOUT
+        CASES, of_calls(partial(select_layouts, output=True)), LAYOUT
+    ),
+    "layouts": same.placement(
+        CASES, of_calls(partial(select_layouts, output=False)), LAYOUTS
     ),
     "remade": same.structure(CASES, of_calls(compiled_again), REMADE),
     "again": same.structure(
@@ -306,7 +343,7 @@ CHECKS = {
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     "nothing": same.communication(CASES, of_calls(sums), NOTHING),
-    "large": same.placement(CASES, of_calls(count_temporaries), LARGE),
+    "large": same.memory(CASES, of_calls(count_temporaries), LARGE),
 }
 # What to read when an attempt raises: words of the error, a section.
 ERRORS = (

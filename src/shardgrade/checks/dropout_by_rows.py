@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -92,14 +93,27 @@ def scale_entries(made: Dropped) -> Any:
     return np.where(made.kept[0], y, made.x / (1 - made.rate))
 
 
-def repeats(made: Dropped) -> str:
-    """Tell whether parts of the mask are alike."""
+def repeats(made: Dropped, *, blocks: bool) -> str:
+    """Tell whether entries are dropped together, in two blocks or in one.
+
+    Args:
+        made: What came of dropping.
+        blocks: Whether to look for an entry's place in another block, or
+            for all others.
+    """
     alike = likeness(made.kept[0], made.kept[0])
     alike.flat[0] = 0
-    if alike.max() <= ALIKE:
-        return "the mask is not like itself where it is moved"
-    moved = np.argwhere(alike > 0.99 * alike.max())[0].tolist()
-    return f"{alike.max():.0%} alike: the mask, and moved by {moved}"
+    moved = np.argwhere(alike > 0.99 * alike.max())[0]
+    y = made.results[0]["y"]
+    by_blocks = not (moved % y.sharding.shard_shape(y.shape)).any()
+    if alike.max() <= ALIKE or by_blocks != blocks:
+        return "entries are not dropped together with others"
+    steps = " and ".join(
+        f"{step} further along dimension {dimension}"
+        for dimension, step in enumerate(moved.tolist())
+        if step
+    )
+    return f"{alike.max():.0%} alike: an entry, and the one {steps}"
 
 
 def other_key(made: Dropped) -> str:
@@ -248,10 +262,17 @@ CHECKS = {
     ),
     "independent": same.values(
         SAMPLES,
-        same.measure_made(drop_entries, repeats),
-        "entries are not dropped independently: the mask is like a moved"
-        " copy of itself",
+        same.measure_made(drop_entries, partial(repeats, blocks=False)),
+        "entries are not dropped independently: some share a number",
         read="On eight devices",
+    ),
+    "blocks": same.values(
+        SAMPLES,
+        same.measure_made(drop_entries, partial(repeats, blocks=True)),
+        "devices draw the same numbers for their blocks: an index within a"
+        " block is not one of the whole array. Add axis_index times the"
+        " size of a block, along each dimension that is sharded",
+        read=AXES,
     ),
     # Before the share, which a mask of few bits misses in bfloat16 alone.
     "mask_by_dtype": same.values(
@@ -283,15 +304,16 @@ CHECKS = {
         read=AXES,
     ),
     "mesh": same.values(
-        [*CASES[1:], *COPIES, *TUPLE, WHOLE],
+        CASES[1:],
         compare_mask_with(CASES[0]),
-        f"{ANOTHER} on another mesh, or for another spec",
+        f"{ANOTHER} on another mesh",
         read=AXES,
     ),
-    "matrix_mesh": same.values(
-        MATRICES[1:],
-        compare_mask_with(MATRICES[0]),
-        f"{ANOTHER} on another mesh, or for another spec",
+    "spec": same.values(
+        [*COPIES, *TUPLE, WHOLE],
+        compare_mask_with(CASES[0]),
+        f"{ANOTHER} for another spec. Of a tuple of axes, the first is the"
+        " outer one, as in axis_index",
         read=AXES,
     ),
     "gradient": same.values(

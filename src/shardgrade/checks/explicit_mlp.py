@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardbook.problems.explicit_mlp import explicit_mlp
 from shardgrade.grading import measures, same
@@ -61,6 +62,14 @@ def added_by_each(params: Any, x: jax.Array) -> Any:
     return explicit_mlp(params, x) + others * x
 
 
+def units_of_first(hidden: Any) -> Any:
+    """Keep the hidden units of the first device along "model"."""
+    parts = jax.typeof(hidden).sharding.mesh.shape["model"]
+    size = hidden.shape[1]
+    mine = (np.arange(size) < size // parts).astype(np.float32)
+    return jax.nn.gelu(hidden) * mine[None]
+
+
 def branches(rows: int, dim: int, *hidden: int) -> list[same.Case]:
     """Add up branches on each mesh, of Explicit axes."""
     return same.on_meshes(
@@ -84,6 +93,19 @@ TWICE = same.Rival(
     'each device along "model" added x, where it must be added once',
     read="Problem",
 )
+NEVER = same.Mistake(
+    "jax.nn.gelu(",
+    units_of_first,
+    'the terms of the devices are never added up over "model": this is '
+    "what the first one has, with its part of each kernel",
+)
+AVERAGED = same.Mistake(
+    "total, rows())",
+    'total, rows()) / mesh.shape["model"]',
+    'the terms of the devices are averaged over "model", where their sum '
+    "is wanted",
+)
+WITHOUT = same.Mistake("x + jax.reshard(", "jax.reshard(", "x is not added")
 MISSING = same.Rival(
     lambda params, x: explicit_mlp(params[:-1], x),
     "the last branch is missing: params can have two or more",
@@ -114,7 +136,10 @@ CHECKS = {
     "types": same.types(CASES),
     "type": same.contract(CASES, type_of, TYPE, read=LEFT),
     "wrong": same.values(
-        CASES, measures.result, WRONG, rivals=[TWICE, MISSING]
+        CASES,
+        measures.result,
+        WRONG,
+        rivals=[TWICE, MISSING, NEVER, AVERAGED, WITHOUT],
     ),
     "slopes": same.values(
         STEPS,

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardbook.problems.mixed_precision_step import mixed_precision_step
 from shardgrade.grading import measures, same
 
 MAKE = "mixed_precision_step(mlp_error, %s, {mesh})"
@@ -102,33 +101,20 @@ def change(seen: same.Seen) -> Any:
     )
 
 
-def scale_changes(by: Callable[[Any], float], why: str) -> same.Rival:
-    """Make a rival whose changes are the right ones times a factor."""
-
-    def answer(loss: Any, rate: float, mesh: Any) -> Any:
-        step = mixed_precision_step(loss, rate * by(mesh), mesh)
-
-        def changes(params: Any, batch: Any) -> Any:
-            old = jax.tree.map(np.array, params)  # The step donates them.
-            new, _ = step(params, batch)
-            return jax.tree.map(lambda a, b: np.asarray(a) - b, new, old)
-
-        return changes
-
-    return same.Rival(answer, why, read="Problem")
-
-
 SCALED = [
-    scale_changes(
-        lambda mesh: mesh.shape["data"],
+    same.Mistake(
+        "/ devices",
+        "",
         "the gradients of the devices are added, not averaged",
     ),
-    scale_changes(
-        lambda mesh: 1 / mesh.shape["data"],
+    same.Mistake(
+        "/ devices",
+        "/ devices / devices",
         'the gradients are divided twice by the devices along "data"',
     ),
-    scale_changes(
-        lambda mesh: 1 / mesh.shape["model"],
+    same.Mistake(
+        "/ devices",
+        "/ mesh.size",
         "the gradients are divided by all devices: divide by those along "
         '"data", which have different rows',
     ),

@@ -5,9 +5,7 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
 from shardscope.programs.report import Program
@@ -103,19 +101,6 @@ def permuted(made: Passed) -> same.Limited:
     return same.Limited(permutes, made.passed, f"{same.SENT} in permutes")
 
 
-def of_every_stage(
-    block: Any, stacked: Any, x: jax.Array, mesh: Mesh, count: int
-) -> jax.Array:
-    """Add up what all stages have in the last count ticks."""
-    data, stages = mesh.shape["data"], mesh.shape["model"]
-    _, made = jax.lax.scan(lambda y, p: (block(p, y),) * 2, x, stacked)
-    made = made.reshape(stages, -1, data, count, x.size // data // count)
-    own = np.arange(count) + stages - 1
-    entered = [np.minimum(own - i, count - 1) for i in range(stages)]
-    last = [made[i, -1][:, at] for i, at in enumerate(entered)]
-    return jnp.reshape(sum(last), x.shape)
-
-
 def call_on(
     mesh: str, block: str, stacked: str, x: str, count: int
 ) -> same.Case:
@@ -168,19 +153,50 @@ ERROR = (
     "although the rows can't be divided among them"
 )
 OUTPUT = "this is not x after all layers"
-EVERY = same.Rival(
-    of_every_stage,
-    "the outputs of all stages are added up, but only the last stage has "
-    "the result",
-    read="The output of every stage",
-)
+ORDERED = "rows.reshape(count, -1, *rows.shape[1:])"
+SLIPS = [
+    same.Mistake(
+        "jnp.where(stage == stages - 1, done, 0)",
+        "done",
+        "the outputs of all stages are added up, but only the last stage "
+        "has the result",
+        read="The output of every stage",
+    ),
+    same.Mistake(
+        "made[stages - 1 :]",
+        "made[stages - 2 : -1]",
+        "the result is taken a tick too early: the first microbatch leaves "
+        "the last stage in tick S - 1, counted from 0",
+    ),
+    same.Mistake(
+        "made[stages - 1 :]",
+        "made[:count]",
+        "the result is what the last stage has in the first count ticks, "
+        "but the first microbatch leaves it in tick S - 1, counted from 0",
+    ),
+    same.Mistake(
+        "(stage, stage + 1)",
+        "(stage + 1, stage)",
+        "each stage passes on to the one before it, not after it",
+    ),
+    same.Mistake(
+        "layer, y, layers",
+        "layer, y, layers, reverse=True",
+        "a stage applies its layers from the last to the first",
+    ),
+    same.Mistake(
+        ORDERED,
+        f"{ORDERED.replace('count, -1', '-1, count')}.swapaxes(0, 1)",
+        "a microbatch has every count-th row, but the outputs are put "
+        "together as if it had count blocks of rows",
+    ),
+]
 WAITING = (
     "a gradient is NaN: what a stage computes while it has no microbatch "
     "must not reach the gradients"
 )
 WRONG = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P("data")'
-LAYOUTS = "a gradient is not sharded like its array"
 MORE = (
     "a device computes more than its own layers, for one microbatch in "
     "each of count + S - 1 ticks"
@@ -216,7 +232,7 @@ SUMS = "A sum of the gradients in each tick"
 ROLLED = "Stages under `vmap`"
 CHECKS = {
     "types": same.types(CASES),
-    "output": same.values(CASES, measures.result, OUTPUT, rivals=[EVERY]),
+    "output": same.values(CASES, measures.result, OUTPUT, rivals=SLIPS),
     "error": same.refusal(
         INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"
     ),
@@ -267,11 +283,5 @@ CHECKS = {
     ),
     "backward": same.communication(
         SLOPES, of_gradients(measures.sent_over_model), BACKWARD, read=SUMS
-    ),
-    # Last: what is communicated too much tells more of the cause.
-    "layouts": same.placement(
-        SLOPES,
-        of_gradients(lambda made: measures.shards_by_path(made.gradients)),
-        LAYOUTS,
     ),
 }

@@ -154,31 +154,21 @@ def count_flops(seen: same.Seen) -> same.Limited:
     )
 
 
-def count_hops_in_all(seen: same.Seen) -> same.Limited:
-    """Count what hops send for the output and its gradients."""
-    block, _, n = sizes(seen.attempt, seen.case)
-    _, report = step(seen.attempt, seen.case)
-    of_hops, _ = sent_by([report])
-    limit = 4 * (n - 1) * block + SCALARS
-    # All of it twice, and the gradients of keys and values come home.
-    if limit < of_hops <= 6 * n * block + SCALARS:
-        block, scores, _ = sizes(seen.attempt, RING)
-        _, report = step(seen.attempt, RING)
-        if report.memory.temporaries <= 8 * block + 6 * scores:
-            of_hops = limit
-        seen.attempt.name_call(seen.case.call, GIVEN)
-    return same.Limited(of_hops, limit, same.SENT)
-
-
 def count_sent_in_all(seen: same.Seen) -> same.Limited:
-    """Count what is sent, or only hops where they send almost all."""
+    """Count what is sent for the output and its gradients."""
     block, _, n = sizes(seen.attempt, seen.case)
     _, report = step(seen.attempt, seen.case)
     of_hops, others = sent_by([report])
     limit = 4 * (n - 1) * block + SCALARS
-    return same.Limited(
-        of_hops + others if others > SCALARS else 0, limit, same.SENT
-    )
+    sent = of_hops + (others if others > SCALARS else 0)
+    # All of it twice, and the gradients of keys and values come home.
+    if others <= SCALARS and limit < sent <= 6 * n * block + SCALARS:
+        block, scores, _ = sizes(seen.attempt, RING)
+        _, report = step(seen.attempt, RING)
+        if report.memory.temporaries <= 8 * block + 6 * scores:
+            sent = limit
+        seen.attempt.name_call(seen.case.call, GIVEN)
+    return same.Limited(sent, limit, same.SENT)
 
 
 def count_held_in_all(seen: same.Seen) -> same.Limited:
@@ -252,7 +242,7 @@ CASES = [
 NARROW = [call_on(1, COUNT, "hard_to_add", 512, 2, 16)]
 EXAMPLE = CASES[0].call
 EIGHT, LOCAL = "On eight devices", "Positions within a block"
-RIVALS = [
+RIVALS: list[same.Rival | same.Mistake] = [
     same.Rival(masked_by(sees), why, read=read)
     for sees, why, read in (
         (
@@ -268,17 +258,56 @@ RIVALS = [
             LOCAL,
         ),
         (
-            lambda row, column, size, n: row + column >= 0,
-            "tokens attend to later tokens",
-            "Problem",
-        ),
-        (
             lambda row, column, *_: (
                 column.astype("bfloat16") <= row.astype("bfloat16")
             ),
             "from token 257 on, tokens attend to later tokens, because "
             "positions are bfloat16, which counts to 256",
             LOCAL,
+        ),
+    )
+]
+RIVALS += [
+    same.Mistake(right, wrong, why)
+    for right, wrong, why in (
+        (
+            "columns <= rows",
+            "columns == columns",
+            "tokens attend to later tokens",
+        ),
+        (
+            "columns <= rows",
+            "columns < rows",
+            "tokens don't attend to themselves: a causal mask lets a token "
+            "see its own key",
+        ),
+        (
+            " / q.shape[-1] ** 0.5",
+            "",
+            "the scores are not divided by the root of head_dim",
+        ),
+        (
+            "q.shape[-1] ** 0.5",
+            "q.shape[-1]",
+            "the scores are divided by head_dim, not by its root",
+        ),
+        (
+            "out * old",
+            "out",
+            "where a larger maximum comes, what was added up before is not "
+            "multiplied by exp(old maximum - new maximum)",
+        ),
+        (
+            "total * old",
+            "total",
+            "where a larger maximum comes, the sum of weights is not "
+            "multiplied by exp(old maximum - new maximum)",
+        ),
+        (
+            "arange(n - 1)",
+            "arange(n - 2)",
+            "there is a hop too few: no device sees the block that is "
+            "farthest",
         ),
     )
 ]
@@ -299,16 +328,31 @@ HOPS = (
     "sent on, or queries travel, whose sums have to come home"
 )
 GATHERED = "the program also gathers arrays"
-MORE = "for y, devices send more than 2 (model - 1) A bytes"
+MORE = (
+    "for y, a device sends more than a block of keys and one of values in "
+    "each of model - 1 hops"
+)
 TWICE = "the products of y are more than those of attention without a mask"
 BACKWARD = (
-    "for y and its gradients, devices send more than 4 * (model - 1) "
-    "blocks, and keep too much for 6 * model blocks"
+    "for y and its gradients, a device sends more than a block of keys and "
+    "one of values, forward, and their gradients, backward, in each of "
+    "model - 1 hops. To send the blocks again is fine if none is kept"
 )
-ROWS = "the intermediates of y take more than 8 A + 4 S bytes"
+ROWS = (
+    "keys or values are gathered, so a device holds those of the whole "
+    "sequence: send blocks around the ring, and use each as it arrives"
+)
+UNROLLED = (
+    "the compiler sends all blocks before it uses the first, because the "
+    "loop is one of Python, so a device holds them all: use jax.lax.scan"
+)
+HELD = (
+    "a device holds more than a few blocks and the scores of a few: use "
+    "each block as it arrives"
+)
 KEPT = (
-    "the intermediates of y and its gradients take more than "
-    "(3 model + 8) A + 8 S bytes"
+    "for the backward pass, a device keeps more than the blocks that came "
+    "by: without jax.checkpoint, JAX keeps the scores of each"
 )
 LOOP = "A loop in Python"
 MAXIMUM = "A sum without its maximum"
@@ -326,7 +370,7 @@ CHECKS = {
     ),
     "gathered": same.communication(CASES, count_gathered, GATHERED),
     "more": same.communication(CASES, count_sent, MORE),
-    "rows": same.placement(
+    "rows": same.memory(
         CASES,
         partial(
             count_held, lambda report: "all-gather" in report.collectives
@@ -334,11 +378,11 @@ CHECKS = {
         ROWS,
         read=EIGHT,
     ),
-    "rows_2": same.placement(
-        CASES, partial(count_held, without_loop), ROWS, read=LOOP
+    "unrolled": same.memory(
+        CASES, partial(count_held, without_loop), UNROLLED, read=LOOP
     ),
-    "rows_3": same.placement(
-        CASES, partial(count_held, lambda report: True), ROWS
+    "held": same.memory(
+        CASES, partial(count_held, lambda report: True), HELD, read=EIGHT
     ),
     "twice": same.placement(CASES, count_flops, TWICE),
     "types_2": same.types(NARROW),
@@ -354,9 +398,8 @@ CHECKS = {
         NARROW, measures.result, BFLOAT16, rivals=RIVALS, agree=ROUGH
     ),
     "layouts": same.placement([GRID], describe_shards, LAYOUTS),
-    "kept": same.placement(
+    "kept": same.memory(
         [LONG], count_held_in_all, KEPT, read="Scores that are kept"
     ),
-    "backward": same.communication([GRID], count_hops_in_all, BACKWARD),
-    "gathered_2": same.communication([GRID], count_sent_in_all, GATHERED),
+    "backward": same.communication([GRID], count_sent_in_all, BACKWARD),
 }

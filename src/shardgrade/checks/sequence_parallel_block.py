@@ -117,12 +117,6 @@ def step_of(name: str, *arrays: str) -> Callable[[same.Seen], Any]:
     return of
 
 
-def describe_shards(seen: same.Seen) -> dict[str, str]:
-    """Describe which device holds which slice of the gradients."""
-    found = step_of("given")(seen).items()
-    return {name: measures.describe_shards(each) for name, each in found}
-
-
 def sent_forward(seen: same.Seen) -> same.Limited:
     """Count what a call sends."""
     limit = 2 * sizes(seen.attempt, seen.case).gather
@@ -168,11 +162,6 @@ def plain(params: Any, x: Any) -> Any:
     return x + jax.nn.gelu(normed @ params["up"]) @ params["down"]
 
 
-def added_by_each(params: Any, x: Any, mesh: Mesh) -> Any:
-    """Add x once for each device along "model"."""
-    return plain(params, x) + (mesh.shape["model"] - 1) * x
-
-
 def of_own_tokens(params: Any, x: Any, mesh: Mesh) -> Any:
     """Give the gradient of scale from the tokens of the first device."""
 
@@ -203,8 +192,9 @@ CASES = block_of(8, 16, 32, 256)
 # Many tokens and few hidden units, with all devices along "model".
 LONG = block_of(4, 64, 32, 16, programs=False)[-1:]
 EXAMPLE = CASES[0].call
-ADDED = same.Rival(
-    added_by_each,
+ADDED = same.Mistake(
+    "own + ",
+    'jax.lax.axis_size("model") * own + ',
     'x is added once for each device along "model": add it after the sum',
     read="A residual inside the sum",
 )
@@ -214,6 +204,20 @@ OWN = same.Rival(
     '"model"',
     read="A scale whose gradient is not summed",
 )
+SLIPS = [
+    ADDED,
+    same.Mistake("own + ", "", "x is not added"),
+    same.Mistake(
+        "square = ",
+        "x = x - jnp.mean(x, axis=-1, keepdims=True)\n    square = ",
+        "the norm subtracts the mean of the features, as LayerNorm does: "
+        "rms_norm does not",
+    ),
+    same.Mistake(
+        'rms_norm(own, params["scale"])', "own", "x is not normalized"
+    ),
+    same.Mistake(" * scale", "", "the norm is not multiplied by scale"),
+]
 WRONG = "this is not x + gelu(rms_norm(x, scale) @ up) @ down"
 SCALE = "for the loss (y**2).sum(), the gradient of scale is wrong"
 SLOPES = "for the loss (y**2).sum(), y or a gradient is wrong"
@@ -223,16 +227,19 @@ ZEROS = (
     "matters there, and where it is added"
 )
 LAYOUT = 'the result is not sharded as P("data", "model")'
-LAYOUTS = "a gradient is not sharded like its array"
 FORWARD = (
     'the devices send more than one all-gather over "model" and one '
     "reduce-scatter of the tokens. Write both in jax.shard_map, over both "
     "mesh axes, so that each device keeps its rows of the batch and its "
     "parts of the kernels"
 )
-BACKWARD = "the gradient sends more than the page allows"
+BACKWARD = (
+    'over "model", the gradient sends more than two gathers of the tokens '
+    "and two reduce-scatters, and one gather more in the backward pass"
+)
 OVER_DATA = (
-    f"{BACKWARD}. Perhaps shard_map adds up the gradient of a kernel for "
+    'over "data", more is sent than the gradients of kernels and scale, '
+    "each once. Perhaps shard_map adds up the gradient of a kernel for "
     "each use: mark kernels once, before all uses, with "
     'jax.lax.pcast(kernel, "data", to="varying")'
 )
@@ -244,7 +251,7 @@ OTHERS = [f"gradient of {name}" for name in ("up", "down", "x")]
 NEAR = same.Near([1e-3])
 CHECKS = {
     "types": same.types(CASES),
-    "wrong": same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    "wrong": same.values(CASES, measures.result, WRONG, rivals=SLIPS),
     "scale": same.values(
         CASES,
         step_of("given", "gradient of scale"),
@@ -261,10 +268,9 @@ CHECKS = {
     "forward": same.communication(
         CASES, sent_forward, FORWARD, read="An all-reduce, then a slice"
     ),
-    "layouts": same.placement(CASES, describe_shards, LAYOUTS),
     "backward": same.communication(CASES, count_sent_over_model, BACKWARD),
     "over_data": same.communication(CASES, count_sent_over_data, OVER_DATA),
-    "memory": same.placement(
+    "memory": same.memory(
         LONG, count_temporaries, MEMORY, read="A norm after the gather"
     ),
 }

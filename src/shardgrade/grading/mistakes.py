@@ -1,116 +1,294 @@
-"""Say which numbers are wrong, and if they are a known mistake away."""
+"""Name the mistakes of the field: each is an edit of a solution.
 
-import math
+A mistake is named if the attempt gives what the solution gives with that
+edit. A problem whose solution doesn't have the text can't have the mistake.
+"""
+
+import contextlib
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
-import numpy as np
-from jax.sharding import Mesh
+import jax.numpy as jnp
 
-from shardgrade.grading.cases import leaves_by_path
-from shardgrade.grading.differences import is_array, numbers
+from shardgrade.grading.attempt import Attempt, solution
+from shardgrade.grading.differences import is_array
 
-# How many names stand in a sentence.
-NAMES = 4
-# How near numbers must be to a multiple of others, as a part of the largest
-# one; and how far a factor must be from 1 to be a mistake and no rounding.
-NEAR, APART = 0.01, 0.05
+# What a function that stands in a solution is called there.
+NAME = "mistaken"
 
 
-def describe_mistake(
-    found: Any,
+@dataclass(frozen=True)
+class Mistake:
+    """What many write in place of something in a solution.
+
+    Attributes:
+        right: A text of the solution.
+        wrong: What is written instead; or a function, for one that is
+            called there.
+        says: The mistake. ``{axis}`` stands for the first name in quotes
+            after the text.
+        read: The section of the page to read, if there is one.
+    """
+
+    right: str
+    wrong: str | Callable[..., Any]
+    says: str
+    _: KW_ONLY
+    read: str = ""
+
+
+def keep_first(value: Any, axis: Any) -> Any:
+    """Give what the first device along an axis has.
+
+    NumPy reads this one of copies that aren't the same.
+    """
+    first = jax.lax.axis_index(axis) == 0
+    return jax.lax.psum(jnp.where(first, value, 0), axis)
+
+
+def add_twice(value: Any, axis: Any) -> Any:
+    """Add up what devices have, and then the copies of the sum."""
+    total = jax.lax.psum(value, axis)
+    return jax.lax.psum(jax.lax.pcast(total, axis, to="varying"), axis)
+
+
+def keep_own_part(value: Any, axis: Any, **how: Any) -> Any:
+    """Give a device's part of its own terms."""
+    size = jax.lax.axis_size(axis)
+    mine = jnp.arange(size) == jax.lax.axis_index(axis)
+    dimension = how.get("scatter_dimension", 0)
+    parts = jnp.stack(jnp.split(value, size, dimension))
+    shape = [size] + [1] * value.ndim
+    return jnp.where(mine.reshape(shape), parts, 0).sum(0)
+
+
+def average_parts(value: Any, axis: Any, **how: Any) -> Any:
+    """Average where a reduce-scatter adds up."""
+    total = jax.lax.psum_scatter(value, axis, **how)
+    return total / jax.lax.axis_size(axis)
+
+
+def attend(
+    q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False
+) -> tuple[Any, Any, Any]:
+    """Give scores of grouped-query attention, the mask, and the values."""
+    groups = q.shape[2] // k.shape[2]
+    k, v = (jnp.repeat(each, groups, axis=2) for each in (k, v))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+    if is_causal:
+        mask = jnp.tri(q.shape[1], k.shape[1], dtype=bool)
+    return scores, mask, v
+
+
+def mask_by_zeros(*given: Any, **how: Any) -> Any:
+    """Compute attention where a score of 0 stands for the masked ones."""
+    scores, mask, v = attend(*given, **how)
+    weights = jax.nn.softmax(jnp.where(mask, scores, 0))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def mask_weights(*given: Any, **how: Any) -> Any:
+    """Compute attention with a mask after softmax."""
+    scores, mask, v = attend(*given, **how)
+    weights = jnp.where(mask, jax.nn.softmax(scores), 0)
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def skip_own(*given: Any, **how: Any) -> Any:
+    """Compute causal attention without a token's own key."""
+    scores, mask, v = attend(*given, **how)
+    length, keys = scores.shape[-2:]
+    mask = mask & ~jnp.eye(length, keys, k=keys - length, dtype=bool)
+    weights = jax.nn.softmax(jnp.where(mask, scores, -1e30))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def take_in_turn(q: Any, k: Any, v: Any, *rest: Any, **how: Any) -> Any:
+    """Compute attention where query heads take turns with the others."""
+    turn = jnp.arange(q.shape[2]) % k.shape[2]
+    k, v = k[:, :, turn], v[:, :, turn]
+    return jax.nn.dot_product_attention(q, k, v, *rest, **how)
+
+
+def scaled(scale: Callable[[Any], float]) -> Callable[..., Any]:
+    """Give attention with another scale, of the queries."""
+
+    def compute(q: Any, *rest: Any, **how: Any) -> Any:
+        return jax.nn.dot_product_attention(q, *rest, **how, scale=scale(q))
+
+    return compute
+
+
+SUM, SCATTER = "jax.lax.psum(", "jax.lax.psum_scatter("
+MEAN, GELU = "jax.lax.pmean(", "jax.nn.gelu("
+ATTENTION = "jax.nn.dot_product_attention("
+FIELD = (
+    Mistake(
+        SUM,
+        keep_first,
+        'what the devices have is never added up over "{axis}": this is '
+        "what the first one has",
+    ),
+    Mistake(
+        SUM,
+        jax.lax.pmean,
+        'what the devices have is averaged over "{axis}", where the sum is '
+        "wanted",
+    ),
+    Mistake(
+        SUM,
+        add_twice,
+        'what the devices have is added up over "{axis}" twice',
+    ),
+    Mistake(
+        SCATTER,
+        keep_own_part,
+        'what the devices have is never added up over "{axis}": each '
+        "returns its part of what it has itself",
+    ),
+    Mistake(
+        SCATTER,
+        average_parts,
+        'what the devices have is averaged over "{axis}", where the sum is '
+        "wanted",
+    ),
+    Mistake(
+        MEAN,
+        keep_first,
+        'nothing is averaged over "{axis}": this is what the first device '
+        "has",
+    ),
+    Mistake(
+        MEAN,
+        jax.lax.psum,
+        'what the devices have is added up over "{axis}", where the mean '
+        "is wanted",
+    ),
+    Mistake(
+        'jax.lax.axis_index("model")',
+        "0",
+        "each device counts from 0, as if it were the first along "
+        '"{axis}": add its index times the size of a block',
+    ),
+    Mistake(
+        GELU,
+        lambda x: jax.nn.gelu(x, approximate=False),
+        "gelu is exact, in place of its tanh approximation, the default of "
+        "jax.nn.gelu",
+    ),
+    Mistake(GELU, jax.nn.relu, "relu stands in the place of gelu"),
+    Mistake(GELU, jax.nn.silu, "silu stands in the place of gelu"),
+    Mistake(
+        "is_causal=True",
+        "is_causal=False",
+        "tokens attend to later tokens, but attention must be causal",
+    ),
+    Mistake(
+        ATTENTION,
+        skip_own,
+        "tokens don't attend to themselves: a causal mask lets a token see "
+        "its own key, k <= q",
+    ),
+    Mistake(
+        ATTENTION,
+        mask_by_zeros,
+        "a masked score is 0, which still gets a weight: it must be -inf, "
+        "or as low",
+    ),
+    Mistake(
+        ATTENTION,
+        mask_weights,
+        "the mask comes after softmax, so the weights that are left don't "
+        "sum to 1: mask the scores",
+    ),
+    Mistake(
+        ATTENTION,
+        take_in_turn,
+        "query heads take the key-value heads in turn: for query head i, "
+        "it must be i // (heads / kv_heads)",
+    ),
+    Mistake(
+        ATTENTION,
+        scaled(lambda q: 1.0),
+        "the scores are not divided by the root of head_dim",
+    ),
+    Mistake(
+        ATTENTION,
+        scaled(lambda q: 1 / q.shape[-1]),
+        "the scores are divided by head_dim, not by its root",
+    ),
+    Mistake(
+        "- rate *",
+        "+ rate *",
+        "the update goes up the gradient: the rate has the wrong sign",
+    ),
+)
+
+
+def name_mistake(
+    problem: str,
+    own: Iterable[Mistake],
     wanted: Any,
-    agree: Callable[[Any, Any], bool],
-    arguments: Iterable[Any],
-) -> str:
-    """Say which arrays of a tree are wrong, and by which factor if by one.
+    agrees: Callable[[Attempt], bool],
+) -> Mistake | None:
+    """Find the mistake with which a solution gives what an attempt gave.
 
     Args:
-        found: What came of the attempt.
-        wanted: What came of the solution; not the same.
-        agree: Tells whether two arrays agree.
-        arguments: Those of the call; a mesh among them has the sizes of
-            sums.
+        problem: The name of the problem.
+        own: The mistakes of this problem alone, which are tried first.
+        wanted: What the solution gives. A mistake is named only by arrays
+            of floats, for little else tells mistakes apart.
+        agrees: Tells whether a solution with a mistake gives the same as
+            the attempt, which the solution itself doesn't.
 
     Returns:
-        Words for the end of a sentence, or nothing where nothing is known.
+        The mistake, with ``{axis}`` filled in, or None.
     """
-    got, expected = map(leaves_by_path, (found, wanted))
-    if got.keys() != expected.keys() or not all(
-        is_array(each)
-        and is_array(got[path])
-        and got[path].shape == each.shape
-        for path, each in expected.items()
-    ):
-        return ""
-    wrong = [path for path in got if not agree(got[path], expected[path])]
-    if not wrong:
-        return ""
-    words = []
-    if len(wrong) < len(got):
-        right = [path for path in got if path not in wrong]
-        words = [f"wrong: {listed(wrong)}; right: {listed(right)}"]
-    pairs = [(got[path], expected[path]) for path in wrong]
-    if factor := common_factor(pairs):
-        words.append(say_factor(factor, arguments))
-    return f" ({'; '.join(words)})" if words else ""
+    floats = all(
+        is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
+        for each in jax.tree.leaves(wanted)
+    )
+    # Several processes would wait for each other.
+    if not floats or jax.process_count() > 1:
+        return None
+    text = read_solution(problem)
+    for mistake in (*own, *FIELD):
+        for found in re.finditer(re.escape(mistake.right), text):
+            # An edit may make code that can't run for these arguments.
+            with contextlib.suppress(Exception):
+                edited = edit_solution(problem, mistake, found.start())
+                if agrees(edited):
+                    return name_axis(mistake, text[found.start() :])
+    return None
 
 
-def listed(paths: list[str]) -> str:
-    """Name a few paths."""
-    names = ", ".join(paths[:NAMES])
-    more = len(paths) - NAMES
-    return f"{names} and {more} more" if more > 0 else names
+def name_axis(mistake: Mistake, rest: str) -> Mistake:
+    """Write the axis that the text names into a mistake's sentence."""
+    name = re.search(r'"(\w+)"', rest)
+    says = mistake.says.replace("{axis}", name[1] if name else "")
+    return replace(mistake, says=says)
 
 
-def common_factor(pairs: list[tuple[Any, Any]]) -> float:
-    """Give what all right numbers were multiplied by; 0 if by no one."""
-    flat = [
-        [np.asarray(numbers(each)).ravel().astype(float) for each in pair]
-        for pair in pairs
-        if jax.numpy.issubdtype(pair[1].dtype, jax.numpy.floating)
-    ]
-    if len(flat) < len(pairs):
-        return 0
-    got, expected = map(np.concatenate, zip(*flat, strict=True))
-    square = expected @ expected
-    # One number is a multiple of any other.
-    if got.size < 2 or not np.isfinite(got).all() or not square > 0:
-        return 0
-    factor = float(got @ expected / square)
-    off = np.abs(got - factor * expected).max()
-    near = off <= NEAR * np.abs(factor * expected).max()
-    return factor if near and abs(factor - 1) > APART else 0
+def read_solution(problem: str) -> str:
+    """Read the file of a solution."""
+    return Path(solution(problem).filename).read_text(encoding="utf-8")
 
 
-def say_factor(factor: float, arguments: Iterable[Any]) -> str:
-    """Say what a factor is, where a mesh axis has as many devices."""
-    axes = {
-        name: size
-        for each in arguments
-        if isinstance(each, Mesh)
-        for name, size in each.shape.items()
-        if size > 1
-    }
-    whole = math.prod(axes.values())
-    for inverse, act in (
-        (False, "added up once more"),
-        (True, "averaged, where their sum is wanted,"),
-    ):
-        times = 1 / factor if inverse else factor
-        over = [
-            f'"{name}"'
-            for name, size in axes.items()
-            if abs(times / size - 1) < NEAR
-        ]
-        if len(axes) > 1 and abs(times / whole - 1) < NEAR:
-            over.append("all devices")
-        if over:
-            count = round(times)
-            number = f"1/{count} of" if inverse else f"{count} times"
-            return (
-                f"the numbers are {number} the right ones, as if they were "
-                f"{act} over {' or '.join(over)}"
-            )
-    return f"the numbers are {factor:.4g} times the right ones"
+@cache
+def edit_solution(problem: str, mistake: Mistake, start: int) -> Attempt:
+    """Give a solution with a mistake at a place of its text."""
+    text, filename = read_solution(problem), solution(problem).filename
+    module = ModuleType(f"{NAME}.{problem}")
+    wrong = mistake.wrong
+    if callable(wrong):
+        vars(module)[NAME], wrong = wrong, f"{NAME}("
+    edited = text[:start] + wrong + text[start + len(mistake.right) :]
+    exec(compile(edited, filename, "exec"), vars(module))
+    found = getattr(module, problem)
+    return Attempt(problem, found, filename, vars(module))

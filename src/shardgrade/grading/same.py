@@ -51,7 +51,10 @@ from shardgrade.grading.differences import (
     trained_apart as trained_apart,
     type_of as type_of,
 )
-from shardgrade.grading.mistakes import describe_mistake
+from shardgrade.grading.mistakes import (
+    Mistake as Mistake,
+    name_mistake,
+)
 from shardgrade.grading.note_programs import (
     compile_and_run as compile_and_run,
 )
@@ -60,6 +63,7 @@ from shardgrade.grading.repeat_step import (
     paths_by_deletion as paths_by_deletion,
     require_alive as require_alive,
 )
+from shardgrade.grading.wrong_arrays import describe_wrong_arrays
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ class Check:
 
     Attributes:
         kind: ``"contract"``, ``"values"``, ``"structure"``,
-            ``"placement"`` or ``"communication"``; or ``"remark"``, which
-            refuses nothing, but is said of an attempt that is right.
+            ``"placement"``, ``"memory"`` or ``"communication"``; or
+            ``"remark"``, which refuses nothing, but is said of an attempt
+            that is right.
         cases: The calls that must show it.
         run: Raises Wrong for an attempt that does not show it in a case.
         sections: The headings that a verdict of this part may name.
@@ -105,7 +110,7 @@ def declare(
     why: str,
     *,
     read: str = "Problem",
-    rivals: Iterable[Rival] = (),
+    rivals: Iterable[Rival | Mistake] = (),
     agree: Callable[[Any, Any], bool] | None = None,
     under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
@@ -119,7 +124,7 @@ def declare(
             which the solution isn't called.
         why: What it means if it does not.
         read: The section of the page to read then.
-        rivals: Wrong answers that are known.
+        rivals: Wrong answers that are known, beside those of the field.
         agree: Tells whether the attempt's and the solution's agree, such
             as an :class:`~shardgrade.grading.agreement.AtMost`. Without it,
             numbers do if they are nearly the same, and all else if it is
@@ -130,7 +135,10 @@ def declare(
         The check.
     """
     agree = agree or is_close
-    known = tuple(rivals)
+    # Others may compare less than the values.
+    like = agree if isinstance(agree, Near) else is_close
+    known = tuple(each for each in rivals if isinstance(each, Rival))
+    own = tuple(each for each in rivals if isinstance(each, Mistake))
     if isinstance(cases, Case | str):
         cases = [cases]
     calls = [
@@ -172,15 +180,26 @@ def declare(
                 break
         else:
             if kind == "values":
-                reason += describe_mistake(
-                    found, wanted, agree, seen.arguments
+                mistake = name_mistake(
+                    attempt.problem,
+                    own,
+                    wanted,
+                    lambda edited: like(found, of(observe(edited, case))),
                 )
+                if mistake:
+                    reason, section = mistake.says, mistake.read or read
+                else:
+                    reason += describe_wrong_arrays(
+                        found, wanted, agree, seen.arguments
+                    )
         attempt.name_call(case.code, case.given)
         words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(kind, calls, run, (read, *(each.read for each in known)))
+    others = [each.read for each in known] + [each.read for each in own]
+    sections = (read, *filter(None, others))
+    return Check(kind, calls, run, sections)
 
 
 def numbered(name: str) -> Callable[[Iterable[Check]], dict[str, Check]]:
@@ -195,6 +214,7 @@ contract = partial(declare, "contract")
 values = partial(declare, "values")
 structure = partial(declare, "structure")
 placement = partial(declare, "placement")
+memory = partial(declare, "memory")
 communication = partial(declare, "communication")
 remark = partial(declare, "remark")
 

@@ -5,15 +5,16 @@ import pytest
 
 from shardbook.inputs import mesh_of, normal
 from shardgrade.grading.differences import is_close
-from shardgrade.grading.mistakes import describe_mistake
+from shardgrade.grading.wrong_arrays import describe_wrong_arrays
 
 pytestmark = pytest.mark.newest
 X, Y = np.asarray(normal(4, 3)), np.asarray(normal(5, seed=1))
+MANY = np.asarray(normal(32, 8))
 
 
 def said(found: object, wanted: object) -> str:
     """Describe a mistake on a mesh of two axes."""
-    return describe_mistake(found, wanted, is_close, [mesh_of(2, 4)])
+    return describe_wrong_arrays(found, wanted, is_close, [mesh_of(2, 4)])
 
 
 @pytest.mark.parametrize(
@@ -47,15 +48,33 @@ def test_which_array() -> None:
     assert said(found, wanted) == " (wrong: params.w; right: params.v, x)"
 
 
+ROUNDED = MANY.astype("bfloat16").astype("float32")
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "words"),
+    [
+        (np.zeros_like(X), X, "all zeros"),
+        (np.where(X > 0, np.nan, X), X, "NaN"),
+        ((X * np.nan, Y + 1), (X, Y), "NaN in 0"),
+        (X[[0, 2, 3, 1]], X, "right rows in another order: row 2 is at 1"),
+        (ROUNDED, MANY, "perhaps something is rounded to bfloat16"),
+    ],
+)
+def test_what_is_plain_to_see(
+    found: object, wanted: object, words: str
+) -> None:
+    """NaN, zeros, rows in another order and rounding are told apart."""
+    assert words in said(found, wanted)
+
+
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
         (Y[::-1], Y),
         (X + 1, X),
-        (np.zeros_like(X), X),
         (X.T, X),
         ("some", "other"),
-        (np.full(3, np.nan), np.ones(3)),
         # Any number is a multiple of another.
         (np.ones(1), np.full(1, 2.0)),
         # As rounding makes it.

@@ -1,0 +1,175 @@
+"""Say which arrays are wrong, and what their numbers have in common."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from shardgrade.grading.cases import leaves_by_path
+from shardgrade.grading.differences import is_array, numbers
+
+# How many names stand in a sentence.
+NAMES = 4
+# How near numbers must be to a multiple of others, as a part of the largest
+# one; and how far a factor must be from 1 to be a mistake and no rounding.
+NEAR, APART = 0.01, 0.05
+# How far off numbers of bfloat16 may be, as a part of the largest; and of
+# how many rows the order is looked at.
+ROUGH, ROWS = 2**-6, 1024
+
+
+def describe_wrong_arrays(
+    found: Any,
+    wanted: Any,
+    agree: Callable[[Any, Any], bool],
+    arguments: Iterable[Any],
+) -> str:
+    """Say which arrays of a tree are wrong, and by which factor if by one.
+
+    Args:
+        found: What came of the attempt.
+        wanted: What came of the solution; not the same.
+        agree: Tells whether two arrays agree.
+        arguments: Those of the call; a mesh among them has the sizes of
+            sums.
+
+    Returns:
+        Words for the end of a sentence, or nothing where nothing is known.
+    """
+    got, expected = map(leaves_by_path, (found, wanted))
+    if got.keys() != expected.keys() or not all(
+        is_array(each)
+        and is_array(got[path])
+        and got[path].shape == each.shape
+        for path, each in expected.items()
+    ):
+        return ""
+    wrong = [path for path in got if not agree(got[path], expected[path])]
+    if not wrong:
+        return ""
+    words = []
+    if len(wrong) < len(got):
+        right = [path for path in got if path not in wrong]
+        words = [f"wrong: {listed(wrong)}; right: {listed(right)}"]
+    pairs = {
+        path: [
+            np.asarray(numbers(each)).astype(float)
+            for each in (got[path], expected[path])
+        ]
+        for path in wrong
+        if jax.numpy.issubdtype(expected[path].dtype, jax.numpy.floating)
+    }
+    if len(pairs) == len(wrong):
+        words += describe_numbers(pairs, arguments)
+    return f" ({'; '.join(words)})" if words else ""
+
+
+def describe_numbers(
+    pairs: dict[str, Any], arguments: Iterable[Any]
+) -> list[str]:
+    """Say what wrong arrays have in common, if it is plain to see.
+
+    Args:
+        pairs: What the attempt gave and what is right, by path.
+        arguments: Those of the call.
+    """
+    nan = [path for path, (got, _) in pairs.items() if np.isnan(got).any()]
+    if nan:
+        return [f"NaN in {listed(nan)}" if len(pairs) > 1 else "NaN"]
+    # One number is a multiple of any other, and near many.
+    if sum(got.size for got, _ in pairs.values()) < 2:
+        return []
+    if not any(got.any() for got, _ in pairs.values()):
+        return ["all zeros"]
+    if factor := common_factor(pairs.values()):
+        return [say_factor(factor, arguments)]
+    rows = [find_moved_row(*pair) for pair in pairs.values()]
+    if all(rows):
+        return [f"right rows in another order: {rows[0]}"]
+    if all(looks_rounded(*pair) for pair in pairs.values()):
+        return ["perhaps something is rounded to bfloat16"]
+    return []
+
+
+def find_moved_row(got: Any, right: Any) -> str:
+    """Say where a row is that belongs elsewhere, if all rows are right."""
+    if got.ndim < 2 or len(got) > ROWS:
+        return ""
+    mine, others = (each.reshape(len(got), -1) for each in (got, right))
+    from_mine, from_others = (
+        np.lexsort(np.round(each, 3).T) for each in (mine, others)
+    )
+    near = NEAR * np.abs(others).max(initial=0)
+    if not (np.abs(mine[from_mine] - others[from_others]) <= near).all():
+        return ""
+    place = from_others[np.argsort(from_mine)]
+    at = int((place != np.arange(len(got))).argmax())
+    return f"row {place[at]} is at {at}" if place[at] != at else ""
+
+
+def looks_rounded(got: Any, right: Any) -> bool:
+    """Tell whether numbers are off as bfloat16 rounds, up and down."""
+    off, size = got - right, np.abs(right).max()
+    some = np.abs(off) > 2**-16 * size
+    return bool(
+        (np.abs(off) <= ROUGH * size).all()
+        and some.mean() > 0.5
+        and 0.25 < ((off * right)[some] > 0).mean() < 0.75
+    )
+
+
+def listed(paths: list[str]) -> str:
+    """Name a few paths."""
+    names = ", ".join(paths[:NAMES])
+    more = len(paths) - NAMES
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def common_factor(pairs: Iterable[tuple[Any, Any]]) -> float:
+    """Give what all right numbers were multiplied by; 0 if by no one."""
+    got, expected = (
+        np.concatenate([each.ravel() for each in side])
+        for side in zip(*pairs, strict=True)
+    )
+    square = expected @ expected
+    if not np.isfinite(got).all() or not square > 0:
+        return 0
+    factor = float(got @ expected / square)
+    off = np.abs(got - factor * expected).max()
+    near = off <= NEAR * np.abs(factor * expected).max()
+    return factor if near and abs(factor - 1) > APART else 0
+
+
+def say_factor(factor: float, arguments: Iterable[Any]) -> str:
+    """Say what a factor is, where a mesh axis has as many devices."""
+    axes = {
+        name: size
+        for each in arguments
+        if isinstance(each, Mesh)
+        for name, size in each.shape.items()
+        if size > 1
+    }
+    whole = math.prod(axes.values())
+    for inverse, act in (
+        (False, "added up once more"),
+        (True, "averaged, where their sum is wanted,"),
+    ):
+        times = 1 / factor if inverse else factor
+        over = [
+            f'"{name}"'
+            for name, size in axes.items()
+            if abs(times / size - 1) < NEAR
+        ]
+        if len(axes) > 1 and abs(times / whole - 1) < NEAR:
+            over.append("all devices")
+        if over:
+            count = round(times)
+            number = f"1/{count} of" if inverse else f"{count} times"
+            return (
+                f"the numbers are {number} the right ones, as if they were "
+                f"{act} over {' or '.join(over)}"
+            )
+    return f"the numbers are {factor:.4g} times the right ones"
