@@ -4,9 +4,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
 
@@ -62,23 +59,6 @@ def call_on(
     )
 
 
-def attention(
-    in_turn: str, params: Any, x: jax.Array, mesh: Mesh
-) -> jax.Array:
-    """Compute attention where some take the key-value heads in turn."""
-    heads, kv_heads = params["q"].shape[1], params["k"].shape[1]
-    head, on_a_device = np.arange(heads), heads // mesh.shape["model"]
-    own = {
-        "query heads": head % kv_heads,
-        "devices": head // on_a_device % kv_heads,
-    }[in_turn]
-    q, k, v = (jnp.einsum("bld,dhk->blhk", x, params[n]) for n in "qkv")
-    y = jax.nn.dot_product_attention(
-        q, k[:, :, own], v[:, :, own], is_causal=True
-    )
-    return jnp.einsum("blhk,hkd->bld", y, params["out"])
-
-
 COUNT = jax.device_count()
 # Devices that share a key-value head, and devices that have several.
 CASES = [
@@ -101,20 +81,14 @@ FEWER, OVER = (
     call_on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call
     for number in UNEVEN
 )
-HEAD = "The wrong key-value head"
-OWN = "for query head i, it must be i // (heads / kv_heads)"
 RIVALS = [
-    same.Rival(partial(attention, in_turn), why, read=HEAD)
-    for in_turn, why in (
-        (
-            "query heads",
-            f"query heads take the key-value heads in turn: {OWN}",
-        ),
-        (
-            "devices",
-            "all query heads of a device use one key-value head, the "
-            f'device\'s index along "model" modulo kv_heads: {OWN}',
-        ),
+    same.Mistake(
+        "* kv_heads // model",
+        "% kv_heads",
+        "all query heads of a device use one key-value head, the device's "
+        'index along "model" modulo kv_heads: for query head i, it must be '
+        "i // (heads / kv_heads)",
+        read="The wrong key-value head",
     )
 ]
 ERROR = (

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardbook.problems.explicit_mlp import explicit_mlp
 from shardgrade.grading import measures, same
 from shardscope.programs.report import Program
 
@@ -56,12 +55,6 @@ def over(axis: str) -> Callable[[same.Seen], int]:
     return of_steps(count)
 
 
-def added_by_each(params: Any, x: jax.Array) -> Any:
-    """Add x once more for each other device along "model"."""
-    others = jax.typeof(x).sharding.mesh.shape["model"] - 1
-    return explicit_mlp(params, x) + others * x
-
-
 def units_of_first(hidden: Any) -> Any:
     """Keep the hidden units of the first device along "model"."""
     parts = jax.typeof(hidden).sharding.mesh.shape["model"]
@@ -88,10 +81,10 @@ TYPE = (
     "the type of the result, as jax.typeof prints it, is not that of x: "
     "float32[batch@data,dim]"
 )
-TWICE = same.Rival(
-    added_by_each,
+TWICE = same.Mistake(
+    "x + jax.reshard(",
+    'mesh.shape["model"] * x + jax.reshard(',
     'each device along "model" added x, where it must be added once',
-    read="Problem",
 )
 NEVER = same.Mistake(
     "jax.nn.gelu(",
@@ -106,10 +99,10 @@ AVERAGED = same.Mistake(
     "is wanted",
 )
 WITHOUT = same.Mistake("x + jax.reshard(", "jax.reshard(", "x is not added")
-MISSING = same.Rival(
-    lambda params, x: explicit_mlp(params[:-1], x),
+MISSING = same.Mistake(
+    "in params\n",
+    "in params[:-1]\n",
     "the last branch is missing: params can have two or more",
-    read="Problem",
 )
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
 SLOPES = "a gradient of the kernels or of x is wrong"

@@ -5,9 +5,7 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from shardgrade.grading import measures, same
 from shardscope.programs.program import program
@@ -189,27 +187,6 @@ def quantities(attempt: same.Attempt) -> dict[str, str]:
     }
 
 
-def masked_by(
-    sees: Callable[[Any, Any, int, int], Any],
-) -> Callable[[Any, Any, Any, Mesh], Any]:
-    """Give attention with another mask, of positions and block sizes."""
-
-    def answer(q: Any, k: Any, v: Any, mesh: Mesh) -> Any:
-        n = mesh.shape["model"]
-        column = jnp.arange(q.shape[1])
-        size = q.shape[1] // n
-        mask = sees(column[:, None], column, size, n)[None, None]
-        return jax.nn.dot_product_attention(q, k, v, mask=mask)
-
-    return answer
-
-
-def turned(row: Any, column: Any, size: int, n: int) -> Any:
-    """Take a block for that of the device on the other side."""
-    taken = (2 * (row // size) - column // size) % n
-    return taken * size + column % size <= row
-
-
 COUNT = jax.device_count()
 
 
@@ -242,72 +219,76 @@ CASES = [
 NARROW = [call_on(1, COUNT, "hard_to_add", 512, 2, 16)]
 EXAMPLE = CASES[0].call
 EIGHT, LOCAL = "On eight devices", "Positions within a block"
-RIVALS: list[same.Rival | same.Mistake] = [
-    same.Rival(masked_by(sees), why, read=read)
-    for sees, why, read in (
+LOOP, MAXIMUM = "A loop in Python", "A sum without its maximum"
+RIVALS = [
+    same.Mistake(right, wrong, why, read=read)
+    for right, wrong, why, read in (
         (
-            lambda row, column, size, n: column % size <= row % size,
+            "(own - hop) % n * size",
+            "own * size",
             "the mask compares positions within blocks, not in the "
             "sequence",
             LOCAL,
         ),
         (
-            turned,
+            "own - hop",
+            "own + hop",
             "the mask takes blocks for those of devices on the other side "
             "of the ring",
             LOCAL,
         ),
         (
-            lambda row, column, *_: (
-                column.astype("bfloat16") <= row.astype("bfloat16")
-            ),
-            "from token 257 on, tokens attend to later tokens, because "
-            "positions are bfloat16, which counts to 256",
-            LOCAL,
-        ),
-    )
-]
-RIVALS += [
-    same.Mistake(right, wrong, why)
-    for right, wrong, why in (
-        (
             "columns <= rows",
             "columns == columns",
             "tokens attend to later tokens",
+            "",
+        ),
+        (
+            "columns <= rows",
+            'columns.astype("bfloat16") <= rows.astype("bfloat16")',
+            "from token 257 on, tokens attend to later tokens, because "
+            "positions are bfloat16, which counts to 256",
+            LOCAL,
         ),
         (
             "columns <= rows",
             "columns < rows",
             "tokens don't attend to themselves: a causal mask lets a token "
             "see its own key",
+            "",
         ),
         (
             " / q.shape[-1] ** 0.5",
             "",
             "the scores are not divided by the root of head_dim",
+            "",
         ),
         (
             "q.shape[-1] ** 0.5",
             "q.shape[-1]",
             "the scores are divided by head_dim, not by its root",
+            "",
         ),
         (
             "out * old",
             "out",
             "where a larger maximum comes, what was added up before is not "
             "multiplied by exp(old maximum - new maximum)",
+            MAXIMUM,
         ),
         (
             "total * old",
             "total",
             "where a larger maximum comes, the sum of weights is not "
             "multiplied by exp(old maximum - new maximum)",
+            MAXIMUM,
         ),
         (
             "arange(n - 1)",
             "arange(n - 2)",
             "there is a hop too few: no device sees the block that is "
             "farthest",
+            "",
         ),
     )
 ]
@@ -354,8 +335,6 @@ KEPT = (
     "for the backward pass, a device keeps more than the blocks that came "
     "by: without jax.checkpoint, JAX keeps the scores of each"
 )
-LOOP = "A loop in Python"
-MAXIMUM = "A sum without its maximum"
 CLOSE, ROUGH = same.Near([1e-3]), same.Near([0.02])
 # float32 rounds -6000 by up to 0.0002, and the logarithm of a sum too.
 ROUGHER = same.Near([0.05])

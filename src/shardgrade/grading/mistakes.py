@@ -74,39 +74,28 @@ def average_parts(value: Any, axis: Any, **how: Any) -> Any:
     return total / jax.lax.axis_size(axis)
 
 
-def attend(
-    q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False
-) -> tuple[Any, Any, Any]:
-    """Give scores of grouped-query attention, the mask, and the values."""
-    groups = q.shape[2] // k.shape[2]
-    k, v = (jnp.repeat(each, groups, axis=2) for each in (k, v))
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
-    if is_causal:
-        mask = jnp.tri(q.shape[1], k.shape[1], dtype=bool)
-    return scores, mask, v
+def attend_by(
+    weigh: Callable[[Any, Any], Any],
+) -> Callable[..., Any]:
+    """Give attention with other weights, of the scores and the mask."""
+
+    def compute(
+        q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False
+    ) -> Any:
+        groups = q.shape[2] // k.shape[2]
+        k, v = (jnp.repeat(each, groups, axis=2) for each in (k, v))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+        seen = jnp.tri(q.shape[1], dtype=bool) if is_causal else mask
+        return jnp.einsum("bhqk,bkhd->bqhd", weigh(scores, seen), v)
+
+    return compute
 
 
-def mask_by_zeros(*given: Any, **how: Any) -> Any:
-    """Compute attention where a score of 0 stands for the masked ones."""
-    scores, mask, v = attend(*given, **how)
-    weights = jax.nn.softmax(jnp.where(mask, scores, 0))
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
-
-
-def mask_weights(*given: Any, **how: Any) -> Any:
-    """Compute attention with a mask after softmax."""
-    scores, mask, v = attend(*given, **how)
-    weights = jnp.where(mask, jax.nn.softmax(scores), 0)
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
-
-
-def skip_own(*given: Any, **how: Any) -> Any:
-    """Compute causal attention without a token's own key."""
-    scores, mask, v = attend(*given, **how)
-    length, keys = scores.shape[-2:]
-    mask = mask & ~jnp.eye(length, keys, k=keys - length, dtype=bool)
-    weights = jax.nn.softmax(jnp.where(mask, scores, -1e30))
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+def scale_queries(scale: Callable[[int], float]) -> Callable[..., Any]:
+    """Give attention with another scale, of the size of a head."""
+    return lambda q, *rest, **how: jax.nn.dot_product_attention(
+        q, *rest, **how, scale=scale(q.shape[-1])
+    )
 
 
 def take_in_turn(q: Any, k: Any, v: Any, *rest: Any, **how: Any) -> Any:
@@ -114,15 +103,6 @@ def take_in_turn(q: Any, k: Any, v: Any, *rest: Any, **how: Any) -> Any:
     turn = jnp.arange(q.shape[2]) % k.shape[2]
     k, v = k[:, :, turn], v[:, :, turn]
     return jax.nn.dot_product_attention(q, k, v, *rest, **how)
-
-
-def scaled(scale: Callable[[Any], float]) -> Callable[..., Any]:
-    """Give attention with another scale, of the queries."""
-
-    def compute(q: Any, *rest: Any, **how: Any) -> Any:
-        return jax.nn.dot_product_attention(q, *rest, **how, scale=scale(q))
-
-    return compute
 
 
 SUM, SCATTER = "jax.lax.psum(", "jax.lax.psum_scatter("
@@ -191,19 +171,27 @@ FIELD = (
     ),
     Mistake(
         ATTENTION,
-        skip_own,
+        attend_by(
+            lambda scores, mask: jax.nn.softmax(
+                jnp.where(jnp.tril(mask, -1), scores, -1e30)
+            )
+        ),
         "tokens don't attend to themselves: a causal mask lets a token see "
         "its own key, k <= q",
     ),
     Mistake(
         ATTENTION,
-        mask_by_zeros,
+        attend_by(
+            lambda scores, mask: jax.nn.softmax(jnp.where(mask, scores, 0))
+        ),
         "a masked score is 0, which still gets a weight: it must be -inf, "
         "or as low",
     ),
     Mistake(
         ATTENTION,
-        mask_weights,
+        attend_by(
+            lambda scores, mask: jnp.where(mask, jax.nn.softmax(scores), 0)
+        ),
         "the mask comes after softmax, so the weights that are left don't "
         "sum to 1: mask the scores",
     ),
@@ -215,12 +203,12 @@ FIELD = (
     ),
     Mistake(
         ATTENTION,
-        scaled(lambda q: 1.0),
+        scale_queries(lambda size: 1.0),
         "the scores are not divided by the root of head_dim",
     ),
     Mistake(
         ATTENTION,
-        scaled(lambda q: 1 / q.shape[-1]),
+        scale_queries(lambda size: 1 / size),
         "the scores are divided by head_dim, not by its root",
     ),
     Mistake(
