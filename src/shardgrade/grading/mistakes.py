@@ -108,7 +108,7 @@ def take_in_turn(q: Any, k: Any, v: Any, *rest: Any, **how: Any) -> Any:
 SUM, SCATTER = "jax.lax.psum(", "jax.lax.psum_scatter("
 MEAN, GELU = "jax.lax.pmean(", "jax.nn.gelu("
 ATTENTION = "jax.nn.dot_product_attention("
-FIELD = (
+VALUES = (
     Mistake(
         SUM,
         keep_first,
@@ -219,8 +219,37 @@ FIELD = (
 )
 
 
+PLACEMENT = (
+    Mistake(
+        "re.fullmatch(",
+        "re.match(",
+        "a rule was used that matches only the beginning of a path: the "
+        "first that matches the whole path counts, as for re.fullmatch",
+    ),
+    Mistake(
+        "re.fullmatch(",
+        "re.search(",
+        "a rule was used that matches only a part of a path: the first "
+        "that matches the whole path counts, as for re.fullmatch",
+    ),
+    Mistake(
+        "in rules",
+        "in rules[::-1]",
+        "of several rules that match a path, the last was used: the first "
+        "counts",
+    ),
+    Mistake(
+        "in rules",
+        "in sorted(rules, key=lambda rule: -len(rule[0]))",
+        "of several rules that match a path, the longest was used: the "
+        "first counts",
+    ),
+)
+
+
 def name_mistake(
     problem: str,
+    kind: str,
     own: Iterable[Mistake],
     wanted: Any,
     agrees: Callable[[Attempt], bool],
@@ -229,9 +258,11 @@ def name_mistake(
 
     Args:
         problem: The name of the problem.
+        kind: The kind of the check that refuses the attempt.
         own: The mistakes of this problem alone, which are tried first.
-        wanted: What the solution gives. A mistake is named only by arrays
-            of floats, for little else tells mistakes apart.
+        wanted: What the solution gives. Where values are compared, a
+            mistake is named only by arrays of floats, for little else
+            tells mistakes apart.
         agrees: Tells whether a solution with a mistake gives the same as
             the attempt, which the solution itself doesn't.
 
@@ -242,11 +273,12 @@ def name_mistake(
         is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
         for each in jax.tree.leaves(wanted)
     )
+    field = {"values": VALUES, "placement": PLACEMENT}.get(kind, ())
     # Several processes would wait for each other.
-    if not floats or jax.process_count() > 1:
+    if jax.process_count() > 1 or (kind == "values" and not floats):
         return None
     text = read_solution(problem)
-    for mistake in (*own, *FIELD):
+    for mistake in (*own, *field):
         for found in re.finditer(re.escape(mistake.right), text):
             # An edit may make code that can't run for these arguments.
             with contextlib.suppress(Exception):

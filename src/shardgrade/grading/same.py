@@ -179,19 +179,19 @@ def declare(
                 reason, section = rival.why, rival.read
                 break
         else:
-            if kind == "values":
-                mistake = name_mistake(
-                    attempt.problem,
-                    own,
-                    wanted,
-                    lambda edited: like(found, of(observe(edited, case))),
+            mistake = name_mistake(
+                attempt.problem,
+                kind,
+                own,
+                wanted,
+                lambda edited: like(found, of(observe(edited, case))),
+            )
+            if mistake:
+                reason, section = mistake.says, mistake.read or read
+            elif kind == "values":
+                reason += describe_wrong_arrays(
+                    found, wanted, agree, seen.arguments
                 )
-                if mistake:
-                    reason, section = mistake.says, mistake.read or read
-                else:
-                    reason += describe_wrong_arrays(
-                        found, wanted, agree, seen.arguments
-                    )
         attempt.name_call(case.code, case.given)
         words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)
