@@ -1,10 +1,5 @@
 """What a right ``accumulate_gradients`` must show."""
 
-from typing import Any
-
-import jax
-
-from shardbook.problems.accumulate_gradients import accumulate_gradients
 from shardgrade.grading import measures, same
 
 MAKE = "accumulate_gradients(scaled_error, {mesh}, %d)"
@@ -57,21 +52,12 @@ def sent_outside_loops(seen: same.Seen) -> int:
     )
 
 
-def by_devices(loss: Any, mesh: Any, count: int) -> Any:
-    """Give the function whose gradients are multiplied by the devices."""
-
-    def function(*given: Any) -> Any:
-        right = accumulate_gradients(loss, mesh, count)
-        value, gradients = right(*given)
-        n = mesh.shape["data"]
-        return value, jax.tree.map(lambda g: g * n, gradients)
-
-    return function
-
-
 LOOP = "A sum in each turn"
-TIMES = same.Rival(
-    by_devices, "the devices' gradients are added, not averaged", read=LOOP
+TIMES = same.Mistake(
+    'jax.lax.pmean(sums, "data")',
+    'jax.lax.pmean(sums[0], "data"), jax.lax.psum(sums[1], "data")',
+    "the devices' gradients are added, not averaged",
+    read=LOOP,
 )
 WRONG = "these are not the loss and the gradients of the whole batch"
 LAYOUT = "the loss or a gradient is not replicated over the mesh"

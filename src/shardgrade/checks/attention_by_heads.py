@@ -155,6 +155,9 @@ CHECKS = {
         read="Too many sums in the backward pass",
     ),
     "over_data": same.communication(
-        CASES, of_gradients(measures.sent_over_data), OVER_DATA
+        CASES,
+        of_gradients(measures.sent_over_data),
+        OVER_DATA,
+        read="Too many sums in the backward pass",
     ),
 }

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 
 from shardgrade.grading import measures, same
@@ -24,18 +23,6 @@ def own_norm(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
     """Clip by the norm of a device's own shards."""
     del specs, axes
     return optax.clip_by_global_norm(limit).update(shards, None)[0]
-
-
-def counted_again(shards: Any, specs: Any, limit: float, axes: Any) -> Any:
-    """Add up over all axes, so that replicated arrays count again."""
-    del specs
-    squares = [
-        jnp.sum(shard.astype(jnp.float32) ** 2)
-        for shard in jax.tree.leaves(shards)
-    ]
-    norm = jax.lax.psum(sum(squares), axes) ** 0.5
-    factor = jnp.where(norm < limit, 1, limit / norm)
-    return jax.tree.map(lambda g: (g * factor).astype(g.dtype), shards)
 
 
 def clips(limit: float, tree: str, specs: str = "GRADIENT_SPECS") -> str:
@@ -94,8 +81,9 @@ OWN = same.Rival(
     "each device used the norm of its own shards",
     read="The norm of a device",
 )
-AGAIN = same.Rival(
-    counted_again,
+AGAIN = same.Mistake(
+    "jax.lax.psum(sum(each), over)",
+    "jax.lax.psum(sum(each), axes)",
     "a replicated array counts on every device, not once",
     read="A replicated array that counts eight times",
 )

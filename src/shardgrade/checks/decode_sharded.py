@@ -310,10 +310,16 @@ CHECKS = {
     ),
     # First, because another sharding compiles another program.
     "layout": same.placement(
-        CASES, of_calls(partial(select_layouts, output=True)), LAYOUT
+        CASES,
+        of_calls(partial(select_layouts, output=True)),
+        LAYOUT,
+        read="The API",
     ),
     "layouts": same.placement(
-        CASES, of_calls(partial(select_layouts, output=False)), LAYOUTS
+        CASES,
+        of_calls(partial(select_layouts, output=False)),
+        LAYOUTS,
+        read="The API",
     ),
     "remade": same.structure(CASES, of_calls(compiled_again), REMADE),
     "again": same.structure(
@@ -334,7 +340,9 @@ CHECKS = {
         MOVED,
         read="The API",
     ),
-    "data": same.communication(CASES, of_calls(count_sent_over_data), DATA),
+    "data": same.communication(
+        CASES, of_calls(count_sent_over_data), DATA, read="On eight devices"
+    ),
     "more": same.communication(
         CASES,
         of_calls(count_sent),

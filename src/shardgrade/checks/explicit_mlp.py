@@ -151,6 +151,7 @@ CHECKS = {
         over("data"),
         DATA,
         agree=replace(BYTES, more=SCALARS),
+        read="The same in `shard_map`",
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -53,6 +53,7 @@ CHECKS = {
         CASES,
         measures.local_slices,
         "a process doesn't hold the rows that belong to its devices",
+        read="A part where all rows are wanted",
     ),
     "copies": same.placement(
         replace(
@@ -62,6 +63,7 @@ CHECKS = {
         measures.describe_copies,
         "rows go to one device first and are copied from there",
         under=measures.note_copies,
+        read="Rows that travel",
     ),
     "travel": same.communication(
         LARGE,

@@ -227,7 +227,12 @@ CHECKS = {
         of_steps(lambda made: f"kept: {', '.join(made.kept) or 'nothing'}"),
         KEPT,
     ),
-    "again": same.structure(ALL, of_steps(describe_compilations), AGAIN),
+    "again": same.structure(
+        ALL,
+        of_steps(describe_compilations),
+        AGAIN,
+        read="Shardings that the compiler chooses",
+    ),
     "sent": same.communication(
         ALL,
         of_steps(count_sent),

@@ -61,7 +61,9 @@ TALK = (
 CHECKS = {
     "types": same.types(CASES),
     "wrong": same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
-    "layout": same.placement(CASES, measures.shards, LAYOUT),
+    "layout": same.placement(
+        CASES, measures.shards, LAYOUT, read="The API"
+    ),
     "nowhere": same.placement(
         CASES, measures.runs_on_mesh, NOWHERE, read="The API"
     ),
@@ -71,6 +73,7 @@ CHECKS = {
         WHOLE,
         # A program for the update takes the gradients too.
         agree=same.AtMost(2, "bytes of arguments on a device"),
+        read="Arrays that stay whole",
     ),
     **same.numbered("sent")(
         same.communication(
@@ -79,7 +82,9 @@ CHECKS = {
         for kinds, why, read in TALK
     ),
     "later": same.values(REPEATED, measures.step_results, LATER),
-    "kept": same.placement(REPEATED, measures.step_kept("0"), KEPT),
+    "kept": same.placement(
+        REPEATED, measures.step_kept("0"), KEPT, read="The API"
+    ),
     "compiled": same.structure(
         REPEATED, measures.step_compilations, COMPILED
     ),

@@ -32,12 +32,14 @@ CHECKS = {
         measures.paths,
         "a layer that occurs twice in the model became two layers: let "
         "jit return the state, not the Module",
+        read="A Module as the result",
     ),
     "rules": same.placement(
         CASES + ORDER,
         measures.result_layouts,
         "an array is not sharded by the first rule that matches its whole "
         "path",
+        read="The API",
     ),
     "memory": same.placement(
         LARGE,

@@ -41,6 +41,7 @@ CHECKS = {
         "this is not the mean of all values, each counted once, in float32",
         # Of numbers from -100 to 100, added up in any order.
         agree=lambda found, wanted: abs(found - wanted) < 1e-3,
+        read="A mean of means",
     ),
     "agree": same.values(
         CASES,

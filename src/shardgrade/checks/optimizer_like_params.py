@@ -61,7 +61,12 @@ CHECKS = {
     "zeros": same.placement(
         SHAPES, arrays, ZEROS, read="A count on one device"
     ),
-    "other": same.placement(FACTORS, arrays, OTHER),
+    "other": same.placement(
+        FACTORS,
+        arrays,
+        OTHER,
+        read="Matched by shape alone, or by path alone",
+    ),
     "no_tx": same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),
 }
 # What to read when an attempt raises: words of the error, a section.

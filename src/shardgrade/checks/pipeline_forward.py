@@ -271,6 +271,7 @@ CHECKS = {
         measures.bytes_sent,
         FORWARD,
         agree=same.AtMost(1, same.SENT, more=SCALARS),
+        read="On eight devices",
     ),
     "over_data": same.communication(
         SLOPES,

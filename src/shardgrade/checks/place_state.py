@@ -46,6 +46,7 @@ CHECKS = {
         measures.paths,
         "a layer that occurs twice in the model became two layers: map "
         "over the state, not over the Module",
+        read="A map over the Module",
     ),
     "argument": same.placement(
         CASES,

@@ -88,6 +88,7 @@ CHECKS = {
         CASES,
         measures.result_layouts,
         "an array is not sharded by its rule on the mesh",
+        read="A target without shardings",
     ),
     "moved": same.placement(
         CASES,
@@ -98,12 +99,16 @@ CHECKS = {
         under=orbax_reads,
     ),
     "copied": same.placement(
-        EXAMPLE, measures.describe_copies, COPIED, under=guarded
+        EXAMPLE,
+        measures.describe_copies,
+        COPIED,
+        under=guarded,
+        read="On eight devices",
     ),
     "whole": same.placement(
         EXAMPLE, find_whole_arrays, WHOLE, read="On eight devices"
     ),
-    "model": same.refusal([WIDER, RENAMED], MODEL),
+    "model": same.refusal([WIDER, RENAMED], MODEL, read="A renamed layer"),
     "error": same.refusal(DAMAGED, ERROR, kind=Exception),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import jax
@@ -68,10 +68,32 @@ def describe_types(seen: same.Seen) -> list[str]:
     return [measures.types_by_path(each["state"]) for each in seen.result]
 
 
-def list_ended(seen: same.Seen) -> str:
-    """Name the runs that came to their end."""
-    numbers = ", ".join(str(each["run"]) for each in seen.result)
-    return f"runs that were not killed: {numbers}"
+def list_ended(seen: same.Seen) -> dict[str, str]:
+    """Give the batches of each run that came to its end."""
+    return of_runs(seen, lambda each: f"batches {each['batches']}")
+
+
+def same_ended(found: dict[str, str], wanted: dict[str, str]) -> bool:
+    """Tell whether the same runs came to their end."""
+    return found.keys() == wanted.keys()
+
+
+def count_first(seen: same.Seen) -> str:
+    """Say how many steps the first run trains."""
+    return f"the first run trains {seen.result[0]['steps']} steps"
+
+
+def compare_next(seen: same.Seen) -> str:
+    """Say whether a run begins where the one before, if it ended, ended."""
+    for one, other in pairwise(seen.result):
+        first, done = other["batches"][:1], one["batches"][-1:]
+        follows = other["run"] == one["run"] + 1 and first and done
+        if follows and first[0] != done[0] + 1:
+            return (
+                f"run {one['run']} ends with batch {done[0]}, and run "
+                f"{other['run']} begins with batch {first[0]}"
+            )
+    return "each run begins with the batch after the last one"
 
 
 def of_runs(seen: same.Seen, words: Callable[[Any], str]) -> dict[str, str]:
@@ -244,8 +266,13 @@ def quantities(attempt: same.Attempt) -> dict[str, str]:
 
 NO_STATE = "a run does not return the state"
 NOT_ASKED = (
-    "a run does not train exactly its steps, each with its own batch: the "
-    "grader could not kill the run that it meant to"
+    "a run does not train exactly its steps, each with its own batch, so "
+    "the grader could not kill the run that it meant to"
+)
+STOPS = "a run must train to the step `stop`, the first one from step 0"
+BEGINS = (
+    "the data begins again, or leaves some out: the first batch of a run "
+    "is the number of steps that its checkpoint has seen"
 )
 COPIED = (
     "arrays are restored into other shardings, and laid out anew: restore "
@@ -305,7 +332,9 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = {
-    "not_asked": same.contract(EARLY, list_ended, NOT_ASKED),
+    "not_asked": same.contract(
+        EARLY, list_ended, NOT_ASKED, agree=same_ended
+    ),
     "no_state": same.contract(EARLY, describe_types, NO_STATE),
     # First: unless a run waits for its files, the next gets in their way.
     "waited": same.contract(
@@ -314,13 +343,17 @@ CHECKS = {
         WAITED,
         read="A run that does not wait",
     ),
-    "not_asked_2": same.contract(TOLD, list_ended, NOT_ASKED),
+    "stops": same.contract(TOLD, count_first, STOPS, read=BATCH),
+    "begins": same.contract(TOLD, compare_next, BEGINS, read=BATCH),
+    "not_asked_2": same.contract(
+        TOLD, list_ended, NOT_ASKED, read=BATCH, agree=same_ended
+    ),
     "none": same.contract(TOLD, compare_begin, NONE),
     "shifted": same.contract(
         TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
     ),
     "unused": same.contract(TOLD, unused, UNUSED),
-    "asked": same.contract(TOLD, batches, ASKED, agree=no_more),
+    "asked": same.contract(TOLD, batches, ASKED, read=BATCH, agree=no_more),
     # After what is cheap: the slow disk of SAVING takes seconds.
     "lost": same.contract([RETURNED, SAVING], compare_begin, LOST),
     "made": same.contract(
@@ -329,7 +362,9 @@ CHECKS = {
     "cleaned": same.contract(
         [SAVING, EARLY], list_named("left over"), CLEANED
     ),
-    "ended": same.contract(RETURNED, lambda seen: batches(seen)[-1], ENDED),
+    "ended": same.contract(
+        RETURNED, lambda seen: batches(seen)[-1], ENDED, read=BATCH
+    ),
     "folder": same.contract(
         [SAVING, TOLD], count_kept, FOLDER, read="The API"
     ),
@@ -349,8 +384,12 @@ CHECKS = {
     "again": same.contract(
         OTHERS, count_makes, AGAIN, read="An error that is caught"
     ),
-    "changed": same.contract(OTHERS, describe_refusal, CHANGED),
-    "gone": same.contract(OTHERS, list_lost, GONE),
+    "changed": same.contract(
+        OTHERS, describe_refusal, CHANGED, read="An error that is caught"
+    ),
+    "gone": same.contract(
+        OTHERS, list_lost, GONE, read="An error that is caught"
+    ),
     "held_up": same.remark(
         SAVING, describe_waiting, HELD_UP, read="The API"
     ),

@@ -347,8 +347,10 @@ CHECKS = {
     "hops": same.communication(
         CASES, count_hops, HOPS, read="One hop too many"
     ),
-    "gathered": same.communication(CASES, count_gathered, GATHERED),
-    "more": same.communication(CASES, count_sent, MORE),
+    "gathered": same.communication(
+        CASES, count_gathered, GATHERED, read=EIGHT
+    ),
+    "more": same.communication(CASES, count_sent, MORE, read=EIGHT),
     "rows": same.memory(
         CASES,
         partial(
@@ -374,11 +376,18 @@ CHECKS = {
         )
     ),
     "bfloat16": same.values(
-        NARROW, measures.result, BFLOAT16, rivals=RIVALS, agree=ROUGH
+        NARROW,
+        measures.result,
+        BFLOAT16,
+        rivals=RIVALS,
+        agree=ROUGH,
+        read="The API",
     ),
     "layouts": same.placement([GRID], describe_shards, LAYOUTS),
     "kept": same.memory(
         [LONG], count_held_in_all, KEPT, read="Scores that are kept"
     ),
-    "backward": same.communication([GRID], count_sent_in_all, BACKWARD),
+    "backward": same.communication(
+        [GRID], count_sent_in_all, BACKWARD, read="Scores that are kept"
+    ),
 }

@@ -191,7 +191,12 @@ CHECKS = {
     "large": same.communication(
         ALL, of_steps(describe_largest_gather), LARGE, read=FIRST
     ),
-    "turn": same.communication(ALL, of_steps(describe_gathers), TURN),
+    "turn": same.communication(
+        ALL,
+        of_steps(describe_gathers),
+        TURN,
+        read="Parameters gathered before the scan",
+    ),
     "spread": same.placement(
         ALL,
         of_steps(lambda made: measures.shards_by_path(made.gradients[0])),

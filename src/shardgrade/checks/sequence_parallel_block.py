@@ -268,8 +268,12 @@ CHECKS = {
     "forward": same.communication(
         CASES, sent_forward, FORWARD, read="An all-reduce, then a slice"
     ),
-    "backward": same.communication(CASES, count_sent_over_model, BACKWARD),
-    "over_data": same.communication(CASES, count_sent_over_data, OVER_DATA),
+    "backward": same.communication(
+        CASES, count_sent_over_model, BACKWARD, read="On eight devices"
+    ),
+    "over_data": same.communication(
+        CASES, count_sent_over_data, OVER_DATA, read="On eight devices"
+    ),
     "memory": same.memory(
         LONG, count_temporaries, MEMORY, read="A norm after the gather"
     ),

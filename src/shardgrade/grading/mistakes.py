@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shardgrade.grading.attempt import Attempt, solution
 from shardgrade.grading.differences import is_array
@@ -56,6 +57,11 @@ def add_twice(value: Any, axis: Any) -> Any:
     """Add up what devices have, and then the copies of the sum."""
     total = jax.lax.psum(value, axis)
     return jax.lax.psum(jax.lax.pcast(total, axis, to="varying"), axis)
+
+
+def add_over_mesh(value: Any, axis: Any) -> Any:
+    """Add up over all axes of the mesh."""
+    return jax.lax.psum(value, jax.sharding.get_abstract_mesh().axis_names)
 
 
 def keep_own_part(value: Any, axis: Any, **how: Any) -> Any:
@@ -120,6 +126,12 @@ VALUES = (
         jax.lax.pmean,
         'what the devices have is averaged over "{axis}", where the sum is '
         "wanted",
+    ),
+    Mistake(
+        SUM,
+        add_over_mesh,
+        "what the devices have is added up over all axes of the mesh, "
+        'where the sum over "{axis}" is wanted',
     ),
     Mistake(
         SUM,
@@ -261,21 +273,22 @@ def name_mistake(
         kind: The kind of the check that refuses the attempt.
         own: The mistakes of this problem alone, which are tried first.
         wanted: What the solution gives. Where values are compared, a
-            mistake is named only by arrays of floats, for little else
-            tells mistakes apart.
+            mistake is named only by arrays of floats that are no whole
+            numbers, for little else tells mistakes apart.
         agrees: Tells whether a solution with a mistake gives the same as
             the attempt, which the solution itself doesn't.
 
     Returns:
         The mistake, with ``{axis}`` filled in, or None.
     """
-    floats = all(
+    floats = jax.tree.leaves(wanted)
+    tells = all(
         is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
-        for each in jax.tree.leaves(wanted)
-    )
+        for each in floats
+    ) and any(np.any(np.asarray(each) % 1) for each in floats)
     field = {"values": VALUES, "placement": PLACEMENT}.get(kind, ())
     # Several processes would wait for each other.
-    if jax.process_count() > 1 or (kind == "values" and not floats):
+    if jax.process_count() > 1 or (kind == "values" and not tells):
         return None
     text = read_solution(problem)
     for mistake in (*own, *field):
