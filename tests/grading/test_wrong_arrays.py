@@ -22,14 +22,13 @@ def said(found: object, wanted: object) -> str:
     [
         (
             4,
-            "the numbers are 4 times the right ones, as if they were added "
-            'up once more over "model"',
+            'the numbers are 4 times the right ones, and "model" has 4 '
+            "devices",
         ),
-        (8, "added up once more over all devices"),
         (
             0.5,
-            "the numbers are 1/2 of the right ones, as if they were "
-            'averaged, where their sum is wanted, over "data"',
+            'the numbers are 1/2 times the right ones, and "data" has 2 '
+            "devices",
         ),
         (-1, "the numbers are -1 times the right ones"),
         (3.5, "the numbers are 3.5 times the right ones"),

@@ -1,5 +1,7 @@
 """What a right ``accumulate_gradients`` must show."""
 
+from functools import partial
+
 from shardgrade.grading import measures, same
 
 MAKE = "accumulate_gradients(scaled_error, {mesh}, %d)"
@@ -22,7 +24,9 @@ EXAMPLE = INSIDE[0].code
 ALONG = INSIDE[-2:-1]
 REPEATED = same.on_meshes(
     MAKE % 2,
-    step=f"{PARAMS}{ROWS % 32}",
+    # A device's part of a batch has the shape of a gradient, and so could
+    # be donated to it.
+    step=f"{PARAMS}{ROWS % 128}",
     then="laid_out([normal(16, 3, seed=7), normal(seed=8)], P(), {mesh}), "
     f"{ROWS % 96}",
     given="where the same call is made three times, and then one with "
@@ -39,16 +43,16 @@ BFLOAT16 = same.on_meshes(
 UNEVEN = same.on_meshes(f"{MAKE % 8}({PARAMS}{ROWS % 24})")[0]
 
 
-def sent_outside_loops(seen: same.Seen) -> int:
-    """Count the bytes that a device sends in reductions outside of loops.
+def sent_in_sums(seen: same.Seen, *, loops: bool) -> int:
+    """Count the bytes that a device sends in reductions, in loops or not.
 
     A loop of Python is unrolled, so its reductions are outside of loops.
     """
     return sum(
-        each.sent
+        each.sent * each.times
         for program in same.compiled_programs(seen.attempt, seen.case)
         for each in program.communication
-        if each.times == 1 and "reduce" in each.kind
+        if (each.times > 1) == loops and "reduce" in each.kind
     )
 
 
@@ -64,6 +68,11 @@ LAYOUT = "the loss or a gradient is not replicated over the mesh"
 UNROLLED = (
     "all-reduces outside of a loop carry more than one set of gradients, "
     "for example because jit unrolls a loop of Python"
+)
+TURNS = (
+    "the devices' gradients are added up in each turn of the loop. In "
+    "shard_map, mark the parameters once, before it, with jax.lax.pcast; "
+    "under jit alone, let each device have a dimension of its own"
 )
 MORE = "a device sends more than one all-reduce of the gradients and loss"
 WIDE = f'{MORE} over "data": over "model", all devices have the same rows'
@@ -83,9 +92,16 @@ CHECKS = {
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "unrolled": same.communication(
         ALONG,
-        sent_outside_loops,
+        partial(sent_in_sums, loops=False),
         UNROLLED,
         read="A loop of Python",
+        agree=BYTES,
+    ),
+    "turns": same.communication(
+        ALONG,
+        partial(sent_in_sums, loops=True),
+        TURNS,
+        read=LOOP,
         agree=BYTES,
     ),
     "more": same.communication(

@@ -89,7 +89,12 @@ RIVALS = [
         'index along "model" modulo kv_heads: for query head i, it must be '
         "i // (heads / kv_heads)",
         read="The wrong key-value head",
-    )
+    ),
+    same.Mistake(
+        "is_causal=True",
+        "is_causal=True, scale=x.shape[-1] ** -0.5",
+        "the scores are divided by the root of dim, not of head_dim",
+    ),
 ]
 ERROR = (
     "no ValueError names the key-value heads and the devices, of which "
@@ -112,7 +117,8 @@ FORWARD = (
 )
 BACKWARD = (
     'over "model", devices exchange more than one sum of the output, one '
-    "of the gradient of x, and those of the gradients of replicated k and v"
+    "of the gradient of x, and those of the gradients of replicated k and "
+    "v. In shard_map, mark x once, with jax.lax.pcast, and keep check_vma"
 )
 OVER_DATA = (
     'over "data", devices exchange more than the kernels\' gradients'

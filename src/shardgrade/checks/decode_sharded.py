@@ -109,7 +109,7 @@ def decoded(attempt: same.Attempt, case: same.Case) -> Decoded:
             y, cache = result
             same.require_alive(cache)
             made.outputs[name] = jax.device_get(y)
-            which = "second" if name == OTHERS else "first"
+            which = OTHERS if name == OTHERS else "calls 1 to 5"
             made.caches[which] = jax.device_get(cache)
             made.layouts[name] = measures.shards_by_path(
                 {"y": y, "cache": cache}
@@ -253,6 +253,35 @@ UNWRITTEN = same.Mistake(
     "the token attends to positions after its own, which have no key yet: "
     "mask the scores",
 )
+UNSUMMED = same.Mistake(
+    '"blhk,hkd->bd", y',
+    '"blhk,hkd->bd", y * (jnp.arange(y.shape[2]) * mesh.shape["model"] '
+    "< y.shape[2])[:, None]",
+    'the terms of the devices are never added up over "model": this is '
+    "what the heads of the first one give",
+)
+EARLY = same.Mistake(
+    "        cache = {\n",
+    "        old, cache = cache, {\n",
+    "the token attends to the old cache, without its own key and value",
+    also=(('q, cache["k"], cache["v"]', 'q, old["k"], old["v"]'),),
+)
+KEYS = same.Mistake(
+    '("k", k), ("v", v)',
+    '("k", k), ("v", k)',
+    "keys are written to both caches",
+)
+AFTER = same.Mistake(
+    "(0, position, 0, 0)",
+    "(0, position + 1, 0, 0)",
+    "key and value are written one position after the token's",
+)
+ADDED = same.Mistake(
+    "cache[name], new, start",
+    "cache[name], new + cache[name][:, position][:, None], start",
+    "key and value are added to what the cache has at the position: it may "
+    "have anything there",
+)
 SWAPPED = same.Mistake(
     '("k", k), ("v", v)',
     '("k", v), ("v", k)',
@@ -300,13 +329,16 @@ CHECKS = {
         read="The API",
     ),
     "write": same.values(
-        CASES, of_calls(lambda made: made.caches), WRITE, rivals=[SWAPPED]
+        CASES,
+        of_calls(lambda made: made.caches),
+        WRITE,
+        rivals=[SWAPPED, KEYS, AFTER, ADDED],
     ),
     "wrong": same.values(
         CASES,
         of_calls(lambda made: made.outputs),
         WRONG,
-        rivals=[UNSEEN, UNWRITTEN],
+        rivals=[UNSEEN, UNWRITTEN, UNSUMMED, EARLY],
     ),
     # First, because another sharding compiles another program.
     "layout": same.placement(

@@ -84,7 +84,9 @@ def share_kept(made: Dropped) -> str:
     deviation = (wanted * made.rate / made.x.size) ** 0.5
     if abs(found - wanted) <= DEVIATIONS * deviation:
         return "about 1 - rate of the entries are kept"
-    return f"{found:.4f} of the entries are kept"
+    inverted = abs(found - made.rate) <= DEVIATIONS * deviation
+    which = ": rate is the share to drop" if inverted else ""
+    return f"{found:.4f} of the entries are kept{which}"
 
 
 def scale_entries(made: Dropped) -> Any:
@@ -109,8 +111,12 @@ def repeats(made: Dropped, *, blocks: bool) -> str:
     if alike.max() <= ALIKE or by_blocks != blocks:
         return "entries are not dropped together with others"
     steps = " and ".join(
-        f"{step} further along dimension {dimension}"
-        for dimension, step in enumerate(moved.tolist())
+        f"{min(step, size - step)} "
+        f"{'further' if step <= size / 2 else 'back'} "
+        f"along dimension {dimension}"
+        for dimension, (step, size) in enumerate(
+            zip(moved.tolist(), y.shape, strict=True)
+        )
         if step
     )
     return f"{alike.max():.0%} alike: an entry, and the one {steps}"
@@ -264,7 +270,7 @@ CHECKS = {
         SAMPLES,
         same.measure_made(drop_entries, partial(repeats, blocks=False)),
         "entries are not dropped independently: some share a number",
-        read="On eight devices",
+        read="A single index for all entries",
     ),
     "blocks": same.values(
         SAMPLES,

@@ -98,6 +98,11 @@ AVERAGED = same.Mistake(
     'the terms of the devices are averaged over "model", where their sum '
     "is wanted",
 )
+MEAN = same.Mistake(
+    "total, rows())",
+    "total, rows()) / len(params)",
+    "the branches are averaged, where their sum is wanted",
+)
 WITHOUT = same.Mistake("x + jax.reshard(", "jax.reshard(", "x is not added")
 MISSING = same.Mistake(
     "in params\n",
@@ -113,6 +118,9 @@ FORWARD = (
 )
 MODEL = (
     'with the backward pass, a device sends more than two sums over "model"'
+    ": mark x before all branches, as reduced or in shard_map by "
+    "jax.lax.pcast, and keep check_vma, without which the derivative of a "
+    "psum is another psum"
 )
 DATA = (
     'over "data", a device sends more than the gradients of the kernels, '
@@ -132,7 +140,7 @@ CHECKS = {
         CASES,
         measures.result,
         WRONG,
-        rivals=[TWICE, MISSING, NEVER, AVERAGED, WITHOUT],
+        rivals=[TWICE, MISSING, NEVER, AVERAGED, MEAN, WITHOUT],
     ),
     "slopes": same.values(
         STEPS,

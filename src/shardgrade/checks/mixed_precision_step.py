@@ -123,7 +123,15 @@ WRONG = (
     "the parameters do not change by rate times the mean gradient. "
     "Gradients that are added up in bfloat16 give another result too"
 )
-LOSS = "the loss is not the mean over the rows of the global batch"
+LOSS = (
+    "this is not the loss before the update, averaged over the rows of the "
+    "global batch"
+)
+NEW = same.Mistake(
+    "pmean(value",
+    "pmean(loss(jax.tree.map(gather, new), batch)",
+    "the loss is that of the new parameters, not that before the update",
+)
 ROUNDED = (
     "the parameters change by something else than rate times the mean "
     "gradient. Make sure that you subtract it in float32, from the float32 "
@@ -158,7 +166,11 @@ CHECKS = {
         LARGE, change, WRONG, rivals=SCALED, agree=same.Near([0.02])
     ),
     "loss": same.values(
-        ALL, lambda seen: seen.result[1], LOSS, agree=same.Near([0.01])
+        ALL,
+        lambda seen: seen.result[1],
+        LOSS,
+        rivals=[NEW],
+        agree=same.Near([0.01]),
     ),
     "rounded": same.values(
         CASES,

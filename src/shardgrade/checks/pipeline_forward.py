@@ -175,6 +175,17 @@ SLIPS = [
         "but the first microbatch leaves it in tick S - 1, counted from 0",
     ),
     same.Mistake(
+        "jnp.where(stage == 0, entering, arrived)",
+        "entering",
+        "each stage takes its own rows: all but the first must take what "
+        "arrives",
+    ),
+    same.Mistake(
+        'jax.lax.ppermute(y, "model", onward), y',
+        '(jax.lax.ppermute(y, "model", onward),) * 2',
+        "what a stage has received is collected, not what it has computed",
+    ),
+    same.Mistake(
         "(stage, stage + 1)",
         "(stage + 1, stage)",
         "each stage passes on to the one before it, not after it",
@@ -199,7 +210,8 @@ WRONG = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P("data")'
 MORE = (
     "a device computes more than its own layers, for one microbatch in "
-    "each of count + S - 1 ticks"
+    "each of count + S - 1 ticks: a tick too many, or, under jit alone, "
+    "all layers"
 )
 FEWER = (
     "a device computes less than its own layers, for one microbatch in "

@@ -206,9 +206,20 @@ TOGETHER = (
     "the capacity counts for {} together, but each device counts its own "
     "tokens"
 )
-KEPT = [
+PADDING = (
+    "your tokens of zeros take no slots, and aren't counted as dropped. In "
+    "this problem, padding takes a slot like any other token"
+)
+KEPT: list[same.Rival | same.Mistake] = [
+    same.Mistake(
+        "[:, 0] - 1",
+        "[:, 0]",
+        "slots are counted from 1, so the last token of each expert is "
+        "dropped",
+    ),
     rival("row", TOGETHER.format("several devices")),
     rival("all", TOGETHER.format("all tokens")),
+    rival("skipped padding", PADDING, "Padding that takes slots"),
     same.Rival(
         lambda params, x, mesh, _: mistaken("", params, x, mesh, len(x))[0],
         "no token is dropped. Beyond the capacity, y must be zeros, not "
@@ -224,6 +235,13 @@ ERRED: list[same.Rival | same.Mistake] = [
         "y is not multiplied by the probability of its expert, so the "
         "router has no gradient",
         read=STILL,
+    ),
+    same.Mistake(
+        "own, mode=",
+        "weight.astype(own.dtype) * own, mode=",
+        "a token is multiplied by the probability of its expert before it, "
+        "but it is the output that must be",
+        also=(("y = weight.astype(y.dtype) * y", "pass"),),
     ),
     same.Mistake(
         "jax.nn.softmax(scores)",
@@ -250,9 +268,7 @@ COUNTED = [
     ),
     rival(
         "skipped padding",
-        "your tokens of zeros take no slots, and aren't counted as "
-        "dropped. In this problem, padding takes a slot like any other "
-        "token",
+        PADDING,
         "Padding that takes slots",
         of=1,
     ),
@@ -272,7 +288,10 @@ MORE = (
     "a device computes more than the scores of its tokens, and the slots "
     "of its experts"
 )
-FORWARD = "devices exchange more than two all-to-alls of slots and a scalar"
+FORWARD = (
+    "devices exchange more than two all-to-alls of slots and a scalar: "
+    "send tokens to the experts, and gather no kernels"
+)
 BACKWARD = (
     'over "model", the gradients exchange more than four all-to-alls of '
     "the slots and the gradient of the router"

@@ -132,6 +132,7 @@ def count_sent_over_model(seen: same.Seen) -> same.Limited:
         step.sent() - step.sent("data"),
         limit,
         f'{same.SENT} over "model", or over all devices',
+        measures.count_collectives([step]),
     )
 
 
@@ -143,7 +144,10 @@ def count_sent_over_data(seen: same.Seen) -> same.Limited:
     kernels = 2 * size.kernels * (size.data - 1) // size.data
     limit = kernels + A_FEATURE * size.features
     return same.Limited(
-        step.sent("data"), limit, f'{same.SENT} over "data"'
+        step.sent("data"),
+        limit,
+        f'{same.SENT} over "data"',
+        measures.count_collectives([step]),
     )
 
 
@@ -212,6 +216,19 @@ SLIPS = [
         "x = x - jnp.mean(x, axis=-1, keepdims=True)\n    square = ",
         "the norm subtracts the mean of the features, as LayerNorm does: "
         "rms_norm does not",
+    ),
+    same.Mistake("own + ", "normed + ", "the normed x is added, not x"),
+    same.Mistake(
+        "x**2, axis=-1",
+        "x**2, axis=1",
+        "the mean square is taken over tokens, not over the features of a "
+        "token",
+    ),
+    same.Mistake(
+        "jnp.mean(x**2",
+        "jnp.sum(x**2",
+        "a token is divided by the root of the sum of squares, not of "
+        "their mean",
     ),
     same.Mistake(
         'rms_norm(own, params["scale"])', "own", "x is not normalized"

@@ -22,6 +22,9 @@ from shardgrade.grading.differences import is_array
 
 # What a function that stands in a solution is called there.
 NAME = "mistaken"
+# How many whole numbers tell nothing, and how near an attempt must be to a
+# mistake, as a part of what it is off from the solution.
+FEW, NEARER = 8, 0.1
 
 
 @dataclass(frozen=True)
@@ -34,23 +37,26 @@ class Mistake:
             called there.
         says: The mistake. ``{axis}`` stands for the first name in quotes
             after the text.
-        read: The section of the page to read, if there is one.
+        read: The section of the page to read.
+        also: Other texts of the solution, and what is written instead.
     """
 
     right: str
     wrong: str | Callable[..., Any]
     says: str
     _: KW_ONLY
-    read: str = ""
+    read: str = "Problem"
+    also: tuple[tuple[str, str], ...] = ()
 
 
-def keep_first(value: Any, axis: Any) -> Any:
+def keep_first(tree: Any, axis: Any) -> Any:
     """Give what the first device along an axis has.
 
     NumPy reads this one of copies that aren't the same.
     """
     first = jax.lax.axis_index(axis) == 0
-    return jax.lax.psum(jnp.where(first, value, 0), axis)
+    own = jax.tree.map(lambda value: jnp.where(first, value, 0), tree)
+    return jax.lax.psum(own, axis)
 
 
 def add_twice(value: Any, axis: Any) -> Any:
@@ -209,6 +215,25 @@ VALUES = (
     ),
     Mistake(
         ATTENTION,
+        attend_by(
+            lambda scores, mask: jax.nn.softmax(
+                jnp.where(jnp.swapaxes(mask, -1, -2), scores, -1e30)
+            )
+        ),
+        "the mask is turned around: a token sees itself and later tokens",
+    ),
+    Mistake(
+        ATTENTION,
+        attend_by(
+            lambda scores, mask: jax.nn.softmax(
+                jnp.where(mask, scores, -1e30), axis=-2
+            )
+        ),
+        "the softmax is over the queries, but it is the weights of a "
+        "query's keys that sum to 1",
+    ),
+    Mistake(
+        ATTENTION,
         take_in_turn,
         "query heads take the key-value heads in turn: for query head i, "
         "it must be i // (heads / kv_heads)",
@@ -263,8 +288,11 @@ def name_mistake(
     problem: str,
     kind: str,
     own: Iterable[Mistake],
+    found: Any,
     wanted: Any,
-    agrees: Callable[[Attempt], bool],
+    *,
+    give: Callable[[Attempt], Any],
+    agree: Callable[[Any, Any], bool],
 ) -> Mistake | None:
     """Find the mistake with which a solution gives what an attempt gave.
 
@@ -272,11 +300,12 @@ def name_mistake(
         problem: The name of the problem.
         kind: The kind of the check that refuses the attempt.
         own: The mistakes of this problem alone, which are tried first.
+        found: What the attempt gives.
         wanted: What the solution gives. Where values are compared, a
-            mistake is named only by arrays of floats that are no whole
-            numbers, for little else tells mistakes apart.
-        agrees: Tells whether a solution with a mistake gives the same as
-            the attempt, which the solution itself doesn't.
+            mistake is named only by arrays of floats, and not by a few
+            whole numbers, which don't tell mistakes apart.
+        give: Gives the same of a solution with a mistake.
+        agree: Tells whether the attempt and the mistake agree.
 
     Returns:
         The mistake, with ``{axis}`` filled in, or None.
@@ -285,20 +314,37 @@ def name_mistake(
     tells = all(
         is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
         for each in floats
-    ) and any(np.any(np.asarray(each) % 1) for each in floats)
+    ) and any(each.size > FEW or each.ravel()[0] % 1 for each in floats)
     field = {"values": VALUES, "placement": PLACEMENT}.get(kind, ())
     # Several processes would wait for each other.
     if jax.process_count() > 1 or (kind == "values" and not tells):
         return None
     text = read_solution(problem)
     for mistake in (*own, *field):
-        for found in re.finditer(re.escape(mistake.right), text):
+        for at in re.finditer(re.escape(mistake.right), text):
             # An edit may make code that can't run for these arguments.
             with contextlib.suppress(Exception):
-                edited = edit_solution(problem, mistake, found.start())
-                if agrees(edited):
-                    return name_axis(mistake, text[found.start() :])
+                made = give(edit_solution(problem, mistake, at.start()))
+                if agree(found, made) and is_nearer(found, made, wanted):
+                    return name_axis(mistake, text[at.start() :])
     return None
+
+
+def is_nearer(found: Any, made: Any, wanted: Any) -> bool:
+    """Tell whether arrays are much nearer to some than to others."""
+    if isinstance(wanted, str) or not all(
+        map(is_array, jax.tree.leaves(wanted))
+    ):
+        return bool(made != wanted)
+    mine, others, right = map(jax.tree.leaves, (found, made, wanted))
+    off = [
+        sum(
+            float(np.nansum((np.float64(a) - np.float64(b)) ** 2))
+            for a, b in zip(mine, each, strict=True)
+        )
+        for each in (others, right)
+    ]
+    return off[0] <= NEARER**2 * off[1]
 
 
 def name_axis(mistake: Mistake, rest: str) -> Mistake:
@@ -322,6 +368,8 @@ def edit_solution(problem: str, mistake: Mistake, start: int) -> Attempt:
     if callable(wrong):
         vars(module)[NAME], wrong = wrong, f"{NAME}("
     edited = text[:start] + wrong + text[start + len(mistake.right) :]
+    for right, instead in mistake.also:
+        edited = edited.replace(right, instead)
     exec(compile(edited, filename, "exec"), vars(module))
     found = getattr(module, problem)
     return Attempt(problem, found, filename, vars(module))

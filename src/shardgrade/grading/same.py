@@ -44,6 +44,7 @@ from shardgrade.grading.cases import (
     without_jit as without_jit,
 )
 from shardgrade.grading.differences import (
+    ALIKE,
     copies_apart,
     difference,
     is_close as is_close,
@@ -136,7 +137,9 @@ def declare(
     """
     agree = agree or is_close
     # Others may compare less than the values.
-    like = agree if isinstance(agree, Near) else is_close
+    like = (
+        agree if isinstance(agree, Near) else partial(is_close, near=ALIKE)
+    )
     known = tuple(each for each in rivals if isinstance(each, Rival))
     own = tuple(each for each in rivals if isinstance(each, Mistake))
     if isinstance(cases, Case | str):
@@ -183,11 +186,13 @@ def declare(
                 attempt.problem,
                 kind,
                 own,
+                found,
                 wanted,
-                lambda edited: like(found, of(observe(edited, case))),
+                give=lambda edited: of(observe(edited, case)),
+                agree=like,
             )
             if mistake:
-                reason, section = mistake.says, mistake.read or read
+                reason, section = mistake.says, mistake.read
             elif kind == "values":
                 reason += describe_wrong_arrays(
                     found, wanted, agree, seen.arguments
@@ -197,8 +202,7 @@ def declare(
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
-    others = [each.read for each in known] + [each.read for each in own]
-    sections = (read, *filter(None, others))
+    sections = (read, *(r.read for r in known), *(m.read for m in own))
     return Check(kind, calls, run, sections)
 
 

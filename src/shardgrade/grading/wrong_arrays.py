@@ -1,7 +1,6 @@
 """Say which arrays are wrong, and what their numbers have in common."""
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -25,7 +24,7 @@ def describe_wrong_arrays(
     found: Any,
     wanted: Any,
     agree: Callable[[Any, Any], bool],
-    arguments: Iterable[Any],
+    arguments: Sequence[Any],
 ) -> str:
     """Say which arrays of a tree are wrong, and by which factor if by one.
 
@@ -68,7 +67,7 @@ def describe_wrong_arrays(
 
 
 def describe_numbers(
-    pairs: dict[str, Any], arguments: Iterable[Any]
+    pairs: dict[str, Any], arguments: Sequence[Any]
 ) -> list[str]:
     """Say what wrong arrays have in common, if it is plain to see.
 
@@ -102,8 +101,8 @@ def find_moved_row(got: Any, right: Any) -> str:
     from_mine, from_others = (
         np.lexsort(np.round(each, 3).T) for each in (mine, others)
     )
-    near = NEAR * np.abs(others).max(initial=0)
-    if not (np.abs(mine[from_mine] - others[from_others]) <= near).all():
+    pair = mine[from_mine], others[from_others]
+    if not np.allclose(*pair, rtol=NEAR, atol=2e-3):
         return ""
     place = from_others[np.argsort(from_mine)]
     at = int((place != np.arange(len(got))).argmax())
@@ -143,33 +142,28 @@ def common_factor(pairs: Iterable[tuple[Any, Any]]) -> float:
     return factor if near and abs(factor - 1) > APART else 0
 
 
-def say_factor(factor: float, arguments: Iterable[Any]) -> str:
-    """Say what a factor is, where a mesh axis has as many devices."""
-    axes = {
-        name: size
+def say_factor(factor: float, arguments: Sequence[Any]) -> str:
+    """Say what a factor is, and which mesh axes have as many devices."""
+    named = {
+        f'"{name}" has {size} devices': size
         for each in arguments
         if isinstance(each, Mesh)
         for name, size in each.shape.items()
-        if size > 1
     }
-    whole = math.prod(axes.values())
-    for inverse, act in (
-        (False, "added up once more"),
-        (True, "averaged, where their sum is wanted,"),
-    ):
-        times = 1 / factor if inverse else factor
-        over = [
-            f'"{name}"'
-            for name, size in axes.items()
-            if abs(times / size - 1) < NEAR
+    named |= {
+        f"an argument is {each}": each
+        for each in arguments
+        if isinstance(each, int)
+    }
+    for number, words in ((factor, ""), (1 / factor, "1/")):
+        like = [
+            name
+            for name, size in named.items()
+            if size > 1 and abs(number / size - 1) < NEAR
         ]
-        if len(axes) > 1 and abs(times / whole - 1) < NEAR:
-            over.append("all devices")
-        if over:
-            count = round(times)
-            number = f"1/{count} of" if inverse else f"{count} times"
+        if like:
             return (
-                f"the numbers are {number} the right ones, as if they were "
-                f"{act} over {' or '.join(over)}"
+                f"the numbers are {words}{round(number)} times the right "
+                f"ones, and {' and '.join(like)}"
             )
     return f"the numbers are {factor:.4g} times the right ones"

@@ -9,6 +9,7 @@ import jax
 from shardgrade.grading.agreement import SENT, Limited
 from shardgrade.grading.attempt import Attempt
 from shardgrade.grading.cases import Case
+from shardgrade.grading.measures.programs import count_collectives
 from shardgrade.grading.note_programs import compile_and_run
 from shardscope.programs.report import Program
 
@@ -61,10 +62,12 @@ def take_gradients(
 def sent_over_model(made: Slopes) -> Limited:
     """Count what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
-    return Limited(count, made.over_model, SENT)
+    kinds = count_collectives([made.program])
+    return Limited(count, made.over_model, SENT, kinds)
 
 
 def sent_over_data(made: Slopes) -> Limited:
     """Count what is sent over "data"."""
     count = made.program.sent("data")
-    return Limited(count, made.over_data, SENT)
+    kinds = count_collectives([made.program])
+    return Limited(count, made.over_data, SENT, kinds)
