@@ -81,21 +81,6 @@ FEWER, OVER = (
     call_on(f"mesh_of(1, {COUNT})", 3 * COUNT, number).call
     for number in UNEVEN
 )
-RIVALS = [
-    same.Mistake(
-        "* kv_heads // model",
-        "% kv_heads",
-        "all query heads of a device use one key-value head, the device's "
-        'index along "model" modulo kv_heads: for query head i, it must be '
-        "i // (heads / kv_heads)",
-        read="The wrong key-value head",
-    ),
-    same.Mistake(
-        "is_causal=True",
-        "is_causal=True, scale=x.shape[-1] ** -0.5",
-        "the scores are divided by the root of dim, not of head_dim",
-    ),
-]
 ERROR = (
     "no ValueError names the key-value heads and the devices, of which "
     "neither number divides the other"
@@ -125,12 +110,8 @@ OVER_DATA = (
 )
 CHECKS = {
     "types": same.types(CASES),
-    "wrong": same.values(
-        [*CASES, *SHARED], measures.result, WRONG, rivals=RIVALS
-    ),
-    "too_large": same.values(
-        LARGE, measures.result, TOO_LARGE, rivals=RIVALS
-    ),
+    "wrong": same.values([*CASES, *SHARED], measures.result, WRONG),
+    "too_large": same.values(LARGE, measures.result, TOO_LARGE),
     "error": same.refusal(FEWER, ERROR, names=f"{UNEVEN[0]} {COUNT}"),
     "error_2": same.refusal(OVER, ERROR, names=f"{UNEVEN[1]} {COUNT}"),
     "slopes": same.values(

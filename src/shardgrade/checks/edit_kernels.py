@@ -164,7 +164,7 @@ CHECKS = {
     "lost": same.placement(
         CASES, measures.argument_layouts, LOST, read=SHOWN
     ),
-    "whole": same.placement(
+    "whole": same.memory(
         LARGE, bytes_on_mesh, WHOLE, read=SHOWN, agree=BYTES
     ),
     "talk": same.communication(TALKING, measures.collectives, TALK),

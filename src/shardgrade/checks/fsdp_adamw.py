@@ -204,7 +204,7 @@ CHECKS = {
         same.placement(ALL, partial(placed, part), why, read=read)
         for part, (why, read) in PLACED.items()
     ),
-    "whole": same.placement(
+    "whole": same.memory(
         ALL,
         measures.program_bytes,
         WHOLE,

@@ -67,7 +67,7 @@ CHECKS = {
     "nowhere": same.placement(
         CASES, measures.runs_on_mesh, NOWHERE, read="The API"
     ),
-    "whole": same.placement(
+    "whole": same.memory(
         CASES,
         measures.argument_bytes,
         WHOLE,

@@ -155,7 +155,7 @@ CHECKS = {
         "a program has collectives, but each device can make its own "
         "shards without the others",
     ),
-    "memory": same.placement(
+    "memory": same.memory(
         LARGE,
         measures.program_bytes,
         "a program needs more memory on a device than it takes to make "

@@ -41,7 +41,7 @@ CHECKS = {
         "path",
         read="The API",
     ),
-    "memory": same.placement(
+    "memory": same.memory(
         LARGE,
         measures.program_bytes,
         "a program needs more memory on a device than it takes to make "

@@ -51,7 +51,7 @@ CHECKS = {
     "nowhere": same.placement(
         CASES, measures.runs_on_mesh, NOWHERE, read="The API"
     ),
-    "large": same.placement(
+    "large": same.memory(
         CASES,
         measures.argument_bytes,
         LARGE,

@@ -190,7 +190,7 @@ CHECKS = {
         read="Where to look",
         agree=budget(ROOM, f"{same.SENT} in a step"),
     ),
-    "memory": same.placement(
+    "memory": same.memory(
         CASES,
         lambda seen: of(seen).memory,
         MEMORY,

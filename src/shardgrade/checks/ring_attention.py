@@ -220,83 +220,6 @@ NARROW = [call_on(1, COUNT, "hard_to_add", 512, 2, 16)]
 EXAMPLE = CASES[0].call
 EIGHT, LOCAL = "On eight devices", "Positions within a block"
 LOOP, MAXIMUM = "A loop in Python", "A sum without its maximum"
-RIVALS = [
-    same.Mistake(right, wrong, why, read=read)
-    for right, wrong, why, read in (
-        (
-            "(own - hop) % n * size",
-            "own * size",
-            "the mask compares positions within blocks, not in the "
-            "sequence",
-            LOCAL,
-        ),
-        (
-            "own - hop",
-            "own + hop",
-            "the mask takes blocks for those of devices on the other side "
-            "of the ring",
-            LOCAL,
-        ),
-        (
-            "columns <= rows",
-            "columns == columns",
-            "tokens attend to later tokens",
-            "Problem",
-        ),
-        (
-            "columns <= rows",
-            'columns.astype("bfloat16") <= rows.astype("bfloat16")',
-            "from token 257 on, tokens attend to later tokens, because "
-            "positions are bfloat16, which counts to 256",
-            LOCAL,
-        ),
-        (
-            "columns <= rows",
-            "columns < rows",
-            "tokens don't attend to themselves: a causal mask lets a token "
-            "see its own key",
-            "Problem",
-        ),
-        (
-            " / q.shape[-1] ** 0.5",
-            "",
-            "the scores are not divided by the root of head_dim",
-            "Problem",
-        ),
-        (
-            "q.shape[-1] ** 0.5",
-            "q.shape[-1]",
-            "the scores are divided by head_dim, not by its root",
-            "Problem",
-        ),
-        (
-            "out * old",
-            "out",
-            "where a larger maximum comes, what was added up before is not "
-            "multiplied by exp(old maximum - new maximum)",
-            MAXIMUM,
-        ),
-        (
-            "total * old",
-            "total",
-            "where a larger maximum comes, the sum of weights is not "
-            "multiplied by exp(old maximum - new maximum)",
-            MAXIMUM,
-        ),
-        (
-            'jax.lax.ppermute((k, v), "model", ring)',
-            'jax.lax.ppermute(k, "model", ring), v',
-            "keys travel around the ring, and values stay where they are",
-            "Problem",
-        ),
-        (
-            "attend(*carry, n - 1)",
-            "carry[0]",
-            "the block that arrives last is never attended to",
-            "One hop too many",
-        ),
-    )
-]
 WRONG = "this is not causal attention"
 SLOPES = "y or a gradient of (y**2).sum() is wrong"
 LARGE = (
@@ -351,7 +274,7 @@ CHECKS = {
     "types": same.types(CASES),
     # With one device along "model", it may be that no block is used.
     "nan": same.values(CASES[:1], nans, NAN, read=MAXIMUM),
-    "wrong": same.values(CASES, measures.result, WRONG, rivals=RIVALS),
+    "wrong": same.values(CASES, measures.result, WRONG),
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "hops": same.communication(
         CASES, count_hops, HOPS, read="One hop too many"
@@ -388,7 +311,6 @@ CHECKS = {
         NARROW,
         measures.result,
         BFLOAT16,
-        rivals=RIVALS,
         agree=ROUGH,
         read="The API",
     ),

@@ -210,13 +210,7 @@ PADDING = (
     "your tokens of zeros take no slots, and aren't counted as dropped. In "
     "this problem, padding takes a slot like any other token"
 )
-KEPT: list[same.Rival | same.Mistake] = [
-    same.Mistake(
-        "[:, 0] - 1",
-        "[:, 0]",
-        "slots are counted from 1, so the last token of each expert is "
-        "dropped",
-    ),
+KEPT = [
     rival("row", TOGETHER.format("several devices")),
     rival("all", TOGETHER.format("all tokens")),
     rival("skipped padding", PADDING, "Padding that takes slots"),
@@ -228,27 +222,7 @@ KEPT: list[same.Rival | same.Mistake] = [
     ),
 ]
 WRONG = "y is not the output of each token's expert, times its probability"
-ERRED: list[same.Rival | same.Mistake] = [
-    same.Mistake(
-        "y = weight.astype(y.dtype) * y",
-        "pass",
-        "y is not multiplied by the probability of its expert, so the "
-        "router has no gradient",
-        read=STILL,
-    ),
-    same.Mistake(
-        "own, mode=",
-        "weight.astype(own.dtype) * own, mode=",
-        "a token is multiplied by the probability of its expert before it, "
-        "but it is the output that must be",
-        also=(("y = weight.astype(y.dtype) * y", "pass"),),
-    ),
-    same.Mistake(
-        "jax.nn.softmax(scores)",
-        "jax.nn.sigmoid(scores)",
-        "the probability of an expert is a sigmoid of its score, not the "
-        "softmax of all scores",
-    ),
+ERRED = [
     rival("overwritten", CLIPPED, BEYOND),
     rival(
         "senders first",

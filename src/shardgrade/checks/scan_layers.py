@@ -203,7 +203,7 @@ CHECKS = {
         SPREAD,
         read=JIT,
     ),
-    "held": same.placement(
+    "held": same.memory(
         DEEP,
         of_steps(count_temporaries),
         HELD,

@@ -11,28 +11,26 @@ from shardscope.tables import shortened
 
 # How near two numbers must be to be the same.
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": True}
-# And to come of the same mistake, which can enlarge what is rounded.
-ALIKE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-3, "equal_nan": True}
 # How many numbers, or lines that are alike, are shown.
 _FEW = 8
 
 
-def is_close(got: Any, expected: Any, near: dict[str, Any] = NEAR) -> bool:
+def is_close(got: Any, expected: Any) -> bool:
     """Tell whether two trees agree: numbers nearly, all else exactly."""
     found, wanted = leaves(got), leaves(expected)
     return found.keys() == wanted.keys() and all(
-        _is_close(found[path], wanted[path], near) for path in wanted
+        _is_close(found[path], wanted[path]) for path in wanted
     )
 
 
-def _is_close(got: Any, expected: Any, near: dict[str, Any] = NEAR) -> bool:
+def _is_close(got: Any, expected: Any) -> bool:
     got, expected = numbers(got), numbers(expected)
     if not is_array(expected):
         return type(got) is type(expected) and bool(got == expected)
     if isinstance(got, jax.ShapeDtypeStruct):
         return False
     return np.shape(got) == expected.shape and np.allclose(
-        got, expected, **near
+        got, expected, **NEAR
     )
 
 

@@ -44,7 +44,6 @@ from shardgrade.grading.cases import (
     without_jit as without_jit,
 )
 from shardgrade.grading.differences import (
-    ALIKE,
     copies_apart,
     difference,
     is_close as is_close,
@@ -52,10 +51,7 @@ from shardgrade.grading.differences import (
     trained_apart as trained_apart,
     type_of as type_of,
 )
-from shardgrade.grading.mistakes import (
-    Mistake as Mistake,
-    name_mistake,
-)
+from shardgrade.grading.mistakes import name_mistake
 from shardgrade.grading.note_programs import (
     compile_and_run as compile_and_run,
 )
@@ -111,7 +107,7 @@ def declare(
     why: str,
     *,
     read: str = "Problem",
-    rivals: Iterable[Rival | Mistake] = (),
+    rivals: Iterable[Rival] = (),
     agree: Callable[[Any, Any], bool] | None = None,
     under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
@@ -125,7 +121,7 @@ def declare(
             which the solution isn't called.
         why: What it means if it does not.
         read: The section of the page to read then.
-        rivals: Wrong answers that are known, beside those of the field.
+        rivals: Wrong answers that are known, beside ``mistakes.toml``.
         agree: Tells whether the attempt's and the solution's agree, such
             as an :class:`~shardgrade.grading.agreement.AtMost`. Without it,
             numbers do if they are nearly the same, and all else if it is
@@ -136,12 +132,7 @@ def declare(
         The check.
     """
     agree = agree or is_close
-    # Others may compare less than the values.
-    like = (
-        agree if isinstance(agree, Near) else partial(is_close, near=ALIKE)
-    )
-    known = tuple(each for each in rivals if isinstance(each, Rival))
-    own = tuple(each for each in rivals if isinstance(each, Mistake))
+    known = tuple(rivals)
     if isinstance(cases, Case | str):
         cases = [cases]
     calls = [
@@ -185,11 +176,10 @@ def declare(
             mistake = name_mistake(
                 attempt.problem,
                 kind,
-                own,
                 found,
                 wanted,
                 give=lambda edited: of(observe(edited, case)),
-                agree=like,
+                agree=agree if isinstance(agree, Near) else None,
             )
             if mistake:
                 reason, section = mistake.says, mistake.read
@@ -202,8 +192,7 @@ def declare(
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
-    sections = (read, *(r.read for r in known), *(m.read for m in own))
-    return Check(kind, calls, run, sections)
+    return Check(kind, calls, run, (read, *(each.read for each in known)))
 
 
 def numbered(name: str) -> Callable[[Iterable[Check]], dict[str, Check]]:
