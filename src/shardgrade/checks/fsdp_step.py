@@ -47,7 +47,7 @@ TALK = (
     (
         "reduce-scatter",
         "the gradients of shards need reduce-scatters; under jit alone, "
-        "XLA for CPUs makes none",
+        "XLA for CPUs makes none; for GPUs, it does",
         "The same under `jit`",
     ),
     ("all-gather", "each sharded array needs one all-gather", BYTES),
