@@ -7,6 +7,7 @@ from shardscope.lazy import importer
 # The public names as type checkers find them; a test compares them with
 # those that Python finds, below.
 if TYPE_CHECKING:
+    from shardscope.arrays.finding import Finding as Finding
     from shardscope.arrays.leaf import LeafLayout as LeafLayout
     from shardscope.cluster.processes import processes as processes
     from shardscope.compare.difference import (
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     )
     from shardscope.drawings.draw import draw as draw
     from shardscope.drawings.figure import Drawing as Drawing
-    from shardscope.layouts.findings import Finding as Finding
     from shardscope.layouts.layout import (
         TreeLayout as TreeLayout,
         layout as layout,
@@ -54,7 +54,7 @@ _HOMES = {
     "Constant": "peak.constants",
     "Difference": "compare.difference",
     "Drawing": "drawings.figure",
-    "Finding": "layouts.findings",
+    "Finding": "arrays.finding",
     "Flops": "programs.flops",
     "LayoutMismatch": "compare.difference",
     "LeafLayout": "arrays.leaf",

@@ -2,7 +2,8 @@
 
 import html
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from shutil import get_terminal_size
@@ -163,9 +164,36 @@ def shortened(text: str, most: int = LONGEST) -> str:
     return f"{text[:half]} ... ({count} left out) ... {text[-half:]}"
 
 
+def size(count: int, exact: bool | None = None) -> str:
+    """Write a number of bytes; exactly if asked, as in a column of them."""
+    if exact or count < 1024:
+        return f"{count:,}" + " bytes" * (exact is None)
+    number = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        number /= 1024
+        if number < 1024 or unit == "TiB":
+            break
+    return f"{number:,.1f} {unit}"
+
+
 def terminal_width() -> int:
     """Give the columns of the terminal."""
     return get_terminal_size((WIDTH, 0)).columns
+
+
+def filled(lines: Iterable[str], indent: str = "    ") -> list[str]:
+    """Break lines of words where the terminal ends, and no word."""
+    width = terminal_width()
+    return [
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines
+    ]
 
 
 def text_of(*tables: Table) -> str:
@@ -193,9 +221,12 @@ def text_of(*tables: Table) -> str:
 
 
 def html_of(
-    *tables: Table, notes: Sequence[str] = (), kind: str = ""
+    *tables: Table,
+    above: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    kind: str = "",
 ) -> str:
-    """Write tables as one for a notebook, and notes below.
+    """Write tables as one for a notebook, what is above, and notes below.
 
     A table that stands alone has a head, and each of several is a group
     of rows with a heading.
@@ -228,8 +259,11 @@ def html_of(
             f"<thead>{head}</thead><tbody>" if lone else f"<tbody>{head}"
         )
         groups += f"{''.join(rows)}</tbody>{total}"
-    below = "<br>".join(map(html.escape, notes))
+    head, below = (
+        f"<p>{'<br>'.join(map(html.escape, lines))}</p>" if lines else ""
+        for lines in (above, notes)
+    )
     return (
-        f'<div class="shardscope-table{kind}"><table>{groups}</table>'
-        f"{f'<p>{below}</p>' if below else ''}</div>"
+        f'<div class="shardscope-table{kind}">{head}'
+        f"<table>{groups}</table>{below}</div>"
     )

@@ -91,7 +91,7 @@ PRINTERS = {
     **dict.fromkeys(
         (
             f"shardscope.programs.{each}"
-            for each in ("budgets", "record", "table")
+            for each in ("budgets", "findings", "head", "record", "table")
         ),
         "shardscope.programs.report",
     ),

@@ -142,6 +142,11 @@ class LeafLayout:
         return -(-math.prod(self.shard_shape) * self.bits // 8)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the whole array, as if one device held it."""
+        return -(-math.prod(self.shape) * self.bits // 8)
+
+    @property
     def bytes(self) -> int:
         """Bytes on all devices together; each device's copy counts."""
         return self.bytes_per_device * len(self.devices) * self.repeats

@@ -8,7 +8,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jax.sharding import (
@@ -16,6 +16,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
+from shardscope.arrays.finding import Finding
 from shardscope.arrays.leaf import LeafLayout, axes_of
 from shardscope.arrays.paths import pattern_of
 from shardscope.arrays.shards import only_holder
@@ -35,52 +36,6 @@ _STATE = {
 }
 
 
-# How many arrays a finding names; of more, it says what is common to them.
-_NAMED = 3
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something in a layout that looks wrong, for one array or for many.
-
-    Attributes:
-        rule: The name of the rule that found it.
-        paths: The arrays, those with the most bytes first. Repeated
-            layers share one path, such as ``"layers.*.kernel"``.
-        arrays: How many arrays these are.
-        bytes: What is at stake on one device, for all arrays together. For
-            ``replicated``, ``other_axes`` and ``optimizer_state`` it is
-            the difference from the layout that was expected, for
-            ``one_device`` the bytes of the arrays.
-        why: What looks wrong, in words.
-    """
-
-    rule: str
-    paths: tuple[str, ...]
-    arrays: int
-    bytes: int
-    why: str
-
-    @property
-    def path(self) -> str:
-        """The path, or what the paths have in common around a ``*``.
-
-        If you pass it to ``select``, it may match other arrays too.
-        """
-        first, *others = (path.split(".") for path in self.paths)
-        start = _common([first, *others])
-        end = _common([names[start:][::-1] for names in (first, *others)])
-        if not others:
-            return ".".join(first)
-        return ".".join([*first[:start], "*", *first[len(first) - end :]])
-
-    def __str__(self) -> str:
-        where = ", ".join(filter(None, self.paths)) or "the array"
-        if len(self.paths) > _NAMED:
-            where = f"{self.arrays} arrays at {self.path}"
-        return f"{where}: {self.why} ({self.rule}, {self.bytes:,} bytes)"
-
-
 Leaves = Sequence["LeafLayout"]
 
 
@@ -88,17 +43,16 @@ Leaves = Sequence["LeafLayout"]
 # same for arrays alike.
 Found = tuple["LeafLayout", int, str]
 
+# What the bytes of a rule are.
+STAKES = {
+    "replicated": "lost on each",
+    "other_axes": "more or less than in other layers, on each",
+    "optimizer_state": "lost on each",
+    "one_device": "held on one device",
+}
+
 
 Rule = Callable[[Leaves], Iterator[Found]]
-
-
-def _common(names: Sequence[Sequence[str]]) -> int:
-    """Count the names that all begin with."""
-    columns = enumerate(zip(*names, strict=False))
-    return next(
-        (at for at, column in columns if len(set(column)) > 1),
-        min(map(len, names)),
-    )
 
 
 def find(
@@ -115,8 +69,8 @@ def find(
     alike: dict[tuple[str, str], list[tuple[LeafLayout, int]]]
     alike = defaultdict(list)
     for name, rule in RULES.items():
-        for leaf, size, why in rule(leaves) if name not in ignore else ():
-            alike[name, why].append((leaf, size))
+        for leaf, bytes_, why in rule(leaves) if name not in ignore else ():
+            alike[name, why].append((leaf, bytes_))
     # Of the state of an optimizer, the rule about it says more.
     told = {
         leaf.path
@@ -137,6 +91,7 @@ def find(
                     sum(leaf.repeats for leaf, _ in arrays),
                     sum(size for _, size in arrays),
                     why,
+                    STAKES[name],
                 )
             )
     return tuple(sorted(found, key=lambda finding: -finding.bytes))
@@ -294,7 +249,7 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
                 leaf,
                 leaf.repeats * more,
                 f"{leaf.where}, while the parameter of that name is "
-                f"{param.where}",
+                f"{param.where}" + ", so each step moves it" * (not more),
             )
 
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from shardscope.arrays.finding import Finding
 from shardscope.arrays.leaf import LeafLayout, leaf_of
 from shardscope.arrays.leaves import named_leaves
 from shardscope.arrays.paths import pattern_of, roll_up
@@ -26,7 +27,7 @@ from shardscope.compare.difference import (
     require_same,
 )
 from shardscope.compare.files import read, save
-from shardscope.layouts.findings import Finding, find
+from shardscope.layouts.findings import find
 from shardscope.layouts.table import findings_of, table_of, text_of
 from shardscope.tables import html_of
 
@@ -62,7 +63,7 @@ class TreeLayout(Sequence[LeafLayout]):
     This is a sequence of :class:`LeafLayout`, in the order of the tree. A
     slice is a layout too, and ``layout(model)["layers.0.kernel"]`` is the
     array at that path. A large layout prints rolled up, as in
-    :meth:`rolled_up`. Below the table are its :meth:`findings`.
+    :meth:`rolled_up`. Above the table are its :meth:`findings`.
     """
 
     def __init__(self, leaves: Iterable[LeafLayout]) -> None:
@@ -291,7 +292,7 @@ class TreeLayout(Sequence[LeafLayout]):
     def _repr_html_(self) -> str:
         return html_of(
             table_of(self),
-            notes=findings_of(self),
+            above=findings_of(self),
             kind=" shardscope-layout",
         )
 

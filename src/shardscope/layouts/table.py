@@ -1,12 +1,11 @@
 """The table of a layout, and what looks wrong in it."""
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardscope import tables
 from shardscope.arrays.paths import write_repeated
-from shardscope.tables import Column, Table, terminal_width
+from shardscope.tables import Column, Table, filled, size
 
 if TYPE_CHECKING:
     from shardscope.arrays.leaf import LeafLayout
@@ -26,18 +25,6 @@ ROWS = 24
 FINDINGS = 3
 # From here on, bytes are shown in larger units.
 EXACT = 2**27
-
-
-def size(count: int, exact: bool) -> str:
-    """Write a number of bytes."""
-    if exact or count < 1024:
-        return f"{count:,}"
-    number = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        number /= 1024
-        if number < 1024 or unit == "TiB":
-            break
-    return f"{number:,.1f} {unit}"
 
 
 def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
@@ -97,26 +84,16 @@ def table_of(layout: "TreeLayout") -> Table:
 
 
 def findings_of(layout: "TreeLayout") -> list[str]:
-    """Write what looks wrong, below the table."""
+    """Write what looks wrong, above the table."""
     found = layout.findings()
-    lines = [str(each) for each in found[:FINDINGS]]
+    lines = [f"  {each}" for each in found[:FINDINGS]]
     if rest := len(found) - FINDINGS:
-        more = f"and {rest} more: see findings() of the layout"
+        more = f"  and {rest} more: see findings() of the layout"
         lines += [more] if rest > 0 else []
-    return ["Looks wrong:", *lines] if lines else []
+    return ["Looks wrong", *lines] if lines else []
 
 
 def text_of(layout: "TreeLayout") -> str:
     """Write a layout, no wider than the terminal."""
-    width = terminal_width()
-    found = [
-        textwrap.fill(
-            line,
-            width,
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in findings_of(layout)
-    ]
-    return "\n".join([tables.text_of(table_of(layout)), *found])
+    found = filled(findings_of(layout))
+    return "\n".join([*found, tables.text_of(table_of(layout))])

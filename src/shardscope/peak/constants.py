@@ -2,7 +2,8 @@
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from shardscope.hlo import Computation, Instruction, Module, Sources
 from shardscope.lines import name_of
@@ -27,11 +28,15 @@ class Constant:
         line: File and line of the code that uses it first, as in
             ``frames`` of :class:`Collective`. Empty if the program does
             not tell.
+        captured: Whether the function reads it from outside: an array of
+            its type was in the program before XLA optimized it. False if
+            that is not known.
     """
 
     array: str
     bytes: int
     line: str
+    captured: bool = False
 
     def __repr__(self) -> str:
         line = name_of(self.line) if self.line else "unknown line"
@@ -65,6 +70,30 @@ def constants_of(module: Module) -> tuple[Constant, ...]:
     floats = [x for x in found if not _INTEGERS.match(x.array)]
     tables = sum(x.bytes for x in found) - sum(x.bytes for x in floats)
     return tuple(floats if tables < _TABLES else found)
+
+
+def mark_captured(
+    constants: tuple[Constant, ...], lowered: Any
+) -> tuple[Constant, ...]:
+    """Mark the constants that were in a program as jax has lowered it."""
+    if not constants:
+        return ()
+    # Without the elements, but for those of constants that are one number.
+    text = lowered.compiler_ir().operation.get_asm(large_elements_limit=8)
+    types = {
+        _as_in_hlo(found.split("x"))
+        for found in re.findall(r"__elided__> : tensor<([^>]*)>", text)
+    }
+    return tuple(
+        replace(each, captured=each.array in types) for each in constants
+    )
+
+
+def _as_in_hlo(type_: list[str]) -> str:
+    """Write a type of MLIR, ``2x4xui8``, as ``u8[2,4]``."""
+    *sizes, dtype = type_
+    kind = "pred" if dtype == "i1" else re.sub("^i", "s", dtype.lower())
+    return f"{kind.replace('ui', 'u')}[{','.join(sizes)}]"
 
 
 def _arrays(

@@ -1,7 +1,9 @@
 """Find the arrays that a program takes, and which of them are moved."""
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby, repeat
 from typing import Any
 
 import jax
@@ -28,6 +30,11 @@ class Argument:
         donated: Whether its memory is offered to the results.
         offloaded: Whether XLA counts it as being on the host.
         number: Its place among the arguments that the program uses.
+        returned: The result of the same path in a tree of the same shapes,
+            as a step returns the state that it takes. None if there is
+            none, or if the argument is no tree but one array.
+        asked: Whether the call says how this result is sharded, by
+            ``out_shardings`` or by Explicit axes, and not the compiler.
     """
 
     wanted: LeafLayout
@@ -36,6 +43,8 @@ class Argument:
     donated: bool
     offloaded: bool
     number: int
+    returned: LeafLayout | None = None
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ def arguments_of(
         The arrays, or None if the program has them under other paths.
     """
     used = count()
+    results = _results_of(lowered, compiled)
     wanted = jax.tree.map(
         # The sharding is None if the program does not use the argument.
         lambda info, sharding: _Wanted(
@@ -121,6 +131,7 @@ def arguments_of(
         if place.sharding is None:
             continue
         about = leaf_of(path, place, place.sharding)
+        back = results.get(place.number)
         found.append(
             Argument(
                 wanted=about,
@@ -130,9 +141,53 @@ def arguments_of(
                 donated=place.donated,
                 offloaded=_is_offloaded(place.sharding),
                 number=place.number,
+                returned=back and leaf_of(path, back[0][1], back[1]),
+                asked=bool(back and back[2]),
             )
         )
     return tuple(reversed(found))
+
+
+def _results_of(lowered: Any, compiled: Any) -> dict[int, Any]:
+    """Give the result of each used argument that is in a tree like it.
+
+    By the argument's number come the keys, shape and dtype of the result,
+    its sharding, and whether the call asks for this.
+    """
+    flat = jax.tree_util.tree_leaves_with_path
+    asked = [
+        "sdy.sharding" in result
+        for each in lowered.compiler_ir().body.operations
+        if str(each.attributes["sym_name"]) == '"main"'
+        for result in each.attributes["res_attrs"]
+    ]
+    shardings = jax.tree.leaves(compiled.output_shardings)
+    given = [*zip(flat(lowered.out_info), shardings, asked, strict=False)]
+    trees: defaultdict[Any, list[Any]] = defaultdict(list)
+    for depth in range(3):
+        for tree, results in _trees_at(given, depth):
+            # What is one array has no path, by which it might be known.
+            if tree[0][0]:
+                trees[tree].append(results)
+    treedef: Any = jax.tree.structure(lowered.args_info)
+    used = treedef.flatten_up_to(compiled.input_shardings)
+    taken = [*zip(flat(lowered.args_info), used, strict=True)]
+    numbers = count()
+    found: dict[int, Any] = {}
+    # Each argument is in a pair of args and kwargs.
+    for tree, arguments in _trees_at(taken, 2):
+        results = trees[tree].pop(0) if trees[tree] else repeat(None)
+        for (_, sharding), result in zip(arguments, results, strict=False):
+            if sharding is not None:
+                found[next(numbers)] = result
+    return found
+
+
+def _trees_at(leaves: list[Any], depth: int) -> Iterator[tuple[Any, Any]]:
+    """Give the paths and shapes of each tree at a depth, and its leaves."""
+    for _, group in groupby(leaves, lambda leaf: leaf[0][0][:depth]):
+        tree = [*group]
+        yield tuple((x[0][depth:], x[1].shape) for x, *_ in tree), tree
 
 
 def paths_of(

@@ -67,6 +67,7 @@ def lower_call(
         args, kwargs = jax.tree.unflatten(treedef, given)
         return function(*args, **kwargs)
 
+    call.__name__ = getattr(function, "__name__", "call")
     traced = [
         leaf if is_array(leaf) or is_graph_node(leaf) else None
         for leaf in leaves

@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding
 from shardscope.arrays.modules import modules_unharmed
 from shardscope.arrays.shards import device_id, devices_in
 from shardscope.hlo import Module
-from shardscope.peak.constants import constants_of
+from shardscope.peak.constants import constants_of, mark_captured
 from shardscope.programs.arguments import arguments_of, paths_of
 from shardscope.programs.communication import communication
 from shardscope.programs.compiling import (
@@ -189,6 +189,8 @@ def report_call(
     text = compiled.as_text() or ""
     module = Module.of(text)
     constants = constants_of(module)
+    if lowered is not None:
+        constants = mark_captured(constants, lowered)
     device = _device(compiled)
     return Program(
         communication=communication(

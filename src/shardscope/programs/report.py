@@ -7,6 +7,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
+from shardscope.arrays.finding import Finding
 from shardscope.compare.difference import Difference, require_part
 from shardscope.compare.files import save
 from shardscope.compare.programs import compare, require_saved
@@ -18,18 +19,23 @@ from shardscope.programs.arguments import Argument
 from shardscope.programs.budgets import require_within
 from shardscope.programs.collective import Collective, is_over
 from shardscope.programs.communication import communication
+from shardscope.programs.findings import NOTED, WRONG, find
 from shardscope.programs.flops import Flops, flops_of
+from shardscope.programs.head import head_of
 from shardscope.programs.known import require_known
 from shardscope.programs.memory import Memory
 from shardscope.programs.record import record_of
 from shardscope.programs.rows import bytes_by
 from shardscope.programs.table import tables_of
-from shardscope.tables import html_of, text_of
+from shardscope.tables import filled, html_of, text_of
 
 
 @dataclass(frozen=True, repr=False)
 class Program:
-    """What the compiled program of a call does, printed as a table.
+    """What the compiled program of a call does, printed as tables.
+
+    The first lines say what the call needs and sends, what looks wrong
+    (:meth:`findings`), and what is worth a look (:meth:`notes`).
 
     Attributes:
         communication: The collectives, each with its mesh axes, its bytes,
@@ -399,8 +405,42 @@ class Program:
         require_within(self, collectives, sent, memory, transfers)
         return self
 
+    def findings(self) -> tuple[Finding, ...]:
+        """List what looks wrong, the costliest first.
+
+        The program proves each, and each costs more than 64 KiB and more
+        than one percent of what a device needs or sends. The arrays of
+        repeated layers share a finding. The rules are ``captured``,
+        ``copied``, ``comes_back_otherwise``, ``donated_in_vain`` and
+        ``same_work``.
+
+        Example:
+            >>> import jax
+            >>> from shardscope import program
+            >>> key = jax.random.key(0)
+            >>> w = jax.random.normal(key, (512, 512))
+            >>> x = jax.numpy.ones((8, 512))
+            >>> (found,) = program(lambda x: x @ w, x).findings()
+            >>> found.rule, found.bytes
+            ('captured', 1048576)
+        """
+        return find(self, WRONG)
+
+    def notes(self) -> tuple[Finding, ...]:
+        """List what is worth a look and may be right, three at most.
+
+        Each says when it is right. The costliest comes first.
+        """
+        return find(self, NOTED)[:3]
+
     def __repr__(self) -> str:
-        return text_of(*tables_of(self))
+        return "\n".join(
+            [*filled(head_of(self)), text_of(*tables_of(self))]
+        )
 
     def _repr_html_(self) -> str:
-        return html_of(*tables_of(self), kind=" shardscope-program")
+        return html_of(
+            *tables_of(self),
+            above=head_of(self),
+            kind=" shardscope-program",
+        )

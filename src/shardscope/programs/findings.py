@@ -1,0 +1,241 @@
+"""Find what looks wrong in a program: each rule is a function.
+
+What looks wrong has a proof in the program, and a cost. What may be right
+is a note, which says when it is.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from shardscope.arrays.finding import Finding
+from shardscope.arrays.leaf import LeafLayout, axes_of
+from shardscope.arrays.paths import roll_up
+from shardscope.lines import name_of
+from shardscope.programs.arguments import Argument
+
+if TYPE_CHECKING:
+    from shardscope.programs.report import Program
+
+# What is smaller costs little, and so does what is less than this part of
+# what the program needs, or sends.
+LARGE = 2**16
+SHARE = 1 / 100
+
+# What jax calls products of matrices, without which no model is trained.
+_PRODUCTS = ("dot_general", "conv_general_dilated")
+
+# A path, the bytes at stake, and what there is to say in words that are
+# the same for arrays alike.
+Found = Iterator[tuple[str, int, str]]
+Rule = Callable[["Program"], Found]
+
+
+def find(
+    program: "Program", rules: tuple[Rule, ...]
+) -> tuple[Finding, ...]:
+    """Apply rules; the costliest finding comes first."""
+    found = []
+    for rule in rules:
+        stake, whole = "on each", program.memory.total
+        if rule is copied:
+            stake, whole = "copied", program.sent()
+        alike = defaultdict(list)
+        for path, size, why in rule(program):
+            alike[why].append((path, size))
+        for why, arrays in alike.items():
+            sizes = {
+                path: sum(size for _, size in same)
+                for path, same in roll_up(arrays, lambda x: x[0], str)
+            }
+            paths = tuple(sorted(sizes, key=lambda path: -sizes[path]))
+            total = sum(sizes.values())
+            about = (rule.__name__, paths, len(arrays), total, why, stake)
+            if total >= max(LARGE, SHARE * whole):
+                found.append(Finding(*about))
+    return tuple(sorted(found, key=lambda finding: -finding.bytes))
+
+
+# --- What rules ask ---
+
+
+def _state(program: "Program") -> list[Argument]:
+    """List the arrays that a training step takes and returns.
+
+    They are donated, or one of them counts the steps. A program without
+    products may only move them.
+    """
+    arguments = program.arguments or ()
+    state = [each for each in arguments if each.returned]
+    if any(name in program.text for name in _PRODUCTS) and any(
+        each.donated or each.wanted.type in ("int32[]", "uint32[]")
+        for each in state
+    ):
+        return state
+    return []
+
+
+def _unused(program: "Program") -> list[Argument]:
+    """List the donated arrays whose memory no result takes."""
+    head = program._module.head.partition("\n")[0]
+    taken = re.findall(r"\}: \((\d+), \{\}, (?:may|must)-alias\)", head)
+    entry = program._module.computations[program._module.entry].values()
+    count = sum(each.opcode == "parameter" for each in entry)
+    # What jax passes itself comes first.
+    first = count - len(program._paths)
+    return [
+        each
+        for each in program.arguments or ()
+        if each.donated and str(first + each.number) not in taken
+    ]
+
+
+def _path(each: Argument) -> tuple[str, int]:
+    return each.wanted.path, each.wanted.bytes_per_device
+
+
+# --- What looks wrong ---
+
+
+def captured(program: "Program") -> Found:
+    """Find arrays that the function reads from outside."""
+    why = "captured from outside, so whole on each: pass it as an argument"
+    for each in program.constants:
+        if each.captured:
+            where = f" at {name_of(each.line)}" if each.line else ""
+            yield f"{each.array}{where}", each.bytes, why
+
+
+def copied(program: "Program") -> Found:
+    """Find arguments that have to be copied to the devices first.
+
+    Not a batch of NumPy of which each device gets its slice, because no
+    other way copies less.
+    """
+    for each in program.arguments or ():
+        whole = each.wanted.bytes_per_device == each.wanted.nbytes
+        why = f"{each.given}, copied to the devices before the call"
+        if each.transfer and (whole or each.given != "a NumPy array"):
+            how = "device_put it first, a batch in slices"
+            yield each.wanted.path, each.transfer, f"{why}: {how}"
+
+
+def comes_back_otherwise(program: "Program") -> Found:
+    """Find state that comes back sharded otherwise than it went in."""
+    for each in _state(program):
+        before, after = each.wanted, each.returned
+        if after and not each.asked and not _is_equivalent(before, after):
+            why = f"{before.where}, but comes back as {after.where}"
+            how = "so the next call compiles again: give jit out_shardings"
+            yield *_path(each), f"{why}, {how}"
+
+
+def _is_equivalent(one: LeafLayout, other: LeafLayout) -> bool:
+    """Tell whether two arrays of a shape are sharded alike."""
+    if one.sharding is None or other.sharding is None:
+        return True
+    return one.sharding.is_equivalent_to(other.sharding, len(one.shape))
+
+
+def donated_in_vain(program: "Program") -> Found:
+    """Find donated state whose memory the new state can't take."""
+    for each in _unused(program):
+        before, after = each.wanted, each.returned
+        if after and after.dtype != before.dtype:
+            why = f"{before.dtype}, but comes back as {after.dtype}"
+            yield *_path(each), f"{why}, which can't take its memory"
+
+
+def same_work(program: "Program") -> Found:
+    """Find the batch of a training step that divides no work.
+
+    It is whole on each device, and nothing is sent along some mesh axis:
+    the devices along it compute the same.
+    """
+    batch = [x for x in program.arguments or () if not x.returned]
+    used = {
+        name
+        for each in program.communication
+        for names in (each.axes, *each.aliases)
+        # What is over no known axis may be over any.
+        for name in names or program.axes
+    }
+    sizes = program.axes.items()
+    idle = [name for name, n in sizes if n > 1 and name not in used]
+    # One that names an axis is sharded, if only over one device.
+    specs = [getattr(each.wanted.sharding, "spec", ()) for each in batch]
+    why = f"not sharded, so all along {' and '.join(idle)} compute the same"
+    if idle and _state(program) and not any(map(any, specs)):
+        for each in batch:
+            part = program.memory.total // len(batch)
+            yield each.wanted.path, part, f"{why}: shard the batch over it"
+
+
+# --- What may be right ---
+
+
+def kept(program: "Program") -> Found:
+    """Find state that comes back and is not donated."""
+    why = "comes back and isn't donated: right if you need the old one too"
+    for each in _state(program):
+        if not each.donated:
+            yield *_path(each), why
+
+
+def freed(program: "Program") -> Found:
+    """Find donated arrays that have no result like them."""
+    why = "donated, but no result takes its memory"
+    for each in _unused(program):
+        if not each.returned:
+            yield *_path(each), f"{why}: right if it only has to be freed"
+
+
+def reduced_whole(program: "Program") -> Found:
+    """Find gradients of shards that are added up whole, as on CPU."""
+    summed = {
+        (one.axes, one.group, array.partition("[")[2])
+        for one in program.communication
+        if one.kind == "all-reduce" and "backward" in one.direction
+        for array in one.arrays
+    }
+    for each in _state(program) if program.chip == "cpu" else ():
+        by, held = axes_of(each.wanted), each.wanted.shard_shape or ()
+        for axes, group, sizes in summed:
+            whole = [
+                n * (group if {*names} & {*axes} else 1)
+                for n, names in zip(held, by, strict=True)
+            ]
+            # The moments have the shapes of their parameters.
+            if (
+                sizes == f"{','.join(map(str, whole))}]"
+                and whole != [*held]
+                and "opt" not in each.wanted.path
+            ):
+                why = f"gradient added up whole over {' and '.join(axes)}"
+                how = "right on CPU, and for GPUs it is reduce-scattered"
+                yield *_path(each), f"{why}: {how}"
+
+
+def nothing_sharded(program: "Program") -> Found:
+    """Find arguments all of whose arrays are whole on several devices."""
+    owners: defaultdict[str, list[Argument]] = defaultdict(list)
+    for each in program.arguments or ():
+        owners[re.split(r"[.\[]", each.wanted.path)[0]].append(each)
+    for arrays in owners.values():
+        count = len(arrays[0].wanted.devices)
+        why = f"whole on each of {count} devices"
+        held = sum(each.wanted.bytes_per_device for each in arrays)
+        if count > 1 and held == sum(x.wanted.nbytes for x in arrays):
+            for each in arrays:
+                yield *_path(each), f"{why}: right for data parallelism"
+
+
+WRONG: tuple[Rule, ...] = (
+    captured,
+    copied,
+    comes_back_otherwise,
+    donated_in_vain,
+    same_work,
+)
+NOTED: tuple[Rule, ...] = (kept, freed, reduced_whole, nothing_sharded)
