@@ -40,6 +40,11 @@ needs_gpus = pytest.mark.skipif(not HAS_GPUS, reason="no plugin for GPUs")
         ("h100", "Unknown size '' of a cluster of h100"),
         ("h100:3x9", "number of hosts, and of GPUs in each, up to 8"),
         ("h100:0x8", "as in 'h100:16x8'"),
+        ("h100:8", "'h100:16x8'; did you mean h100:1x8"),
+        ("H100", "did you mean h100:1x8"),
+        ("8xH100", "did you mean h100:1x8"),
+        ("b200x16", "did you mean b200:2x8"),
+        ("a100:4", "did you mean a100:1x4"),
     ],
 )
 def test_a_machine_that_does_not_exist(machine: str, message: str) -> None:

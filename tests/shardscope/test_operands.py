@@ -180,7 +180,7 @@ def test_a_module_under_jit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen.argument_bytes is not None
     assert kernels <= set(seen.argument_bytes)
     monkeypatch.setenv("COLUMNS", "200")
-    assert "all-gather of model.blocks.*.up.kernel ×3 over data" in (
+    assert "all-gather of f32 model.blocks.*.up.kernel ×3 over data" in (
         repr(seen)
     )
 
@@ -329,10 +329,9 @@ def test_helpers_come_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.function == second.function == "project"
     places = [line.rpartition("/")[2] for line in lines]
     monkeypatch.setenv("COLUMNS", "200")
-    assert f"1 all-reduce over model, {places[0]} < {places[1]}  " in (
-        repr(seen)
-    )
-    assert repr(seen).count("1 all-reduce over model") == 2
+    row = f"1 all-reduce of f32 over model, {places[0]} < {places[1]}  "
+    assert row in repr(seen)
+    assert repr(seen).count("1 all-reduce of f32 over model") == 2
     by_frame = seen.by("frame")
     assert by_frame[lines[0]] == by_frame[lines[2]] == seen.sent("model")
     assert by_frame[lines[1]] == first.sent

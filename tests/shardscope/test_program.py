@@ -411,7 +411,8 @@ def test_what_a_loop_sends_whose_end_depends_on_data() -> None:
 
     seen = program(looped, x)
 
-    assert "\n  in each turn at most 1 all-reduce over data" in repr(seen)
+    row = "\n  in each turn at most 1 all-reduce of f32 over data"
+    assert row in repr(seen)
     with pytest.raises(ValueError, match="end depends on data"):
         seen.within(sent={"data": seen.sent("data")})
 
@@ -561,14 +562,52 @@ def test_many_collectives() -> None:
         communication=tuple(replace(one, frames=(line,)) for line in lines),
     )
     shown = repr(many).splitlines()
-    rows = [line for line in shown if "1 all-reduce over model" in line]
+    row = "1 all-reduce of f32 over model"
+    rows = [line for line in shown if row in line]
 
     assert len(rows) == 24
     assert all("py:" in row for row in rows)
     (others,) = (line for line in shown if "6 others" in line)
     assert others.split()[-1] == str(6 * one.sent)
     most = replace(many, communication=many.communication[:25])
-    assert repr(most).count("1 all-reduce over model") == 25
+    assert repr(most).count(row) == 25
+
+
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 12), reason="XLA marks no collective there"
+)
+def test_which_collectives_the_code_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """XLA marks those that it inserts; the others are asked for."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def step(w: jax.Array, x: jax.Array) -> Any:
+        most = jax.shard_map(
+            lambda w: jax.lax.pmax(w, "model"),
+            mesh=EIGHT,
+            in_specs=P("model"),
+            out_specs=P(),
+        )
+        return most(w), jnp.sin(x).astype("int32").sum()
+
+    seen = program(step, *[place(jnp.ones(16), EIGHT, "model")] * 2)
+    inserted = {
+        each.reduction: each.inserted for each in seen.communication
+    }
+    shown = " ".join(repr(seen).split())
+
+    assert inserted == {"maximum": False, "add": True}
+    assert "(maximum) of f32 w over model, asked for, test_" in shown
+    assert "1 all-reduce of s32 over model, test_" in shown
+    assert "asked for: by your code; the compiler inserted" in shown
+
+
+def test_what_is_unknown_is_said() -> None:
+    """Of what was passed in compiled, the arguments are not known."""
+    shown = repr(program(jax.jit(jnp.sin).lower(jnp.ones(4)).compile()))
+
+    assert shown.count("\n  unknown: program() needs a function") == 2
 
 
 def test_rows_that_read_alike_name_all_arguments() -> None:
@@ -591,10 +630,10 @@ def test_rows_that_read_alike_name_all_arguments() -> None:
 
     assert "<1 all-reduce (maximum) of p.a and 2 others" in repr(most)
     for what in (
-        "all-reduce (maximum) of p.a and 2 others",
-        "all-reduce of p.a and 2 others",
-        "all-reduce of p.d, p.e and 1 other",
-        "all-reduce of p.d, p.e and p.a",
+        "all-reduce (maximum) of f32 p.a and 2 others",
+        "all-reduce of f32 p.a and 2 others",
+        "all-reduce of f32 p.d, p.e and 1 other",
+        "all-reduce of f32 p.d, p.e and p.a",
     ):
         assert shown.count(f"  1 {what} over model, ") == 1
 
@@ -663,9 +702,11 @@ def test_lines_of_two_files_of_one_name() -> None:
         "train.py:3",
         "train.py:4",
     ):
-        row = f"  2 all-reduce over model, {place_}  "
+        row = f"  2 all-reduce of f32 over model, {place_}  "
         assert shown.count(row) == 1
-    assert shown.count("  2 all-reduce over model, unknown line  ") == 1
+    row = "  2 all-reduce of f32 over model, unknown line  "
+    assert shown.count(row) == 1
+    assert shown.endswith("\nunknown line: the compiler noted none")
 
 
 def test_a_budget() -> None:
@@ -866,8 +907,8 @@ def test_a_budget_for_an_axis_of_which_a_part_is_used() -> None:
     assert seen.within(sent={"model": 2 * one.sent, "data": 0})
     with pytest.raises(BudgetExceeded, match="sent over model"):
         seen.within(sent={"model": 2 * one.sent - 1})
-    assert "1 all-reduce over model, " in rows
-    assert "1 all-reduce over part of model, " in rows
+    assert "1 all-reduce of f32 over model, " in rows
+    assert "1 all-reduce of f32 over part of model, " in rows
 
 
 def test_a_budget_for_an_axis_that_is_not_known() -> None:

@@ -182,8 +182,20 @@ def devices_of(machine: str) -> list[jax.Device]:
     raise ValueError(
         f"Unknown chip {chip!r}. Known TPUs: {', '.join(TPUS)}; GPUs: "
         f"{', '.join(GPUS)}. Name one with its size, such as 'v5e:4x4' or "
-        "'h100:16x8'"
+        f"'h100:16x8'{_guess(machine.lower())}"
     )
+
+
+def _guess(machine: str) -> str:
+    """Ask whether a name with a number of GPUs means hosts of eight."""
+    for chip in GPUS:
+        numbers = re.findall(r"\d+", machine.replace(chip, "")) or ["8"]
+        if chip in machine and len(numbers) == 1:
+            hosts, more = divmod(int(numbers[0]), 8)
+            size = f"{hosts}x8" if not more else f"1x{more}"
+            if bool(hosts) != bool(more):
+                return f"; did you mean {chip}:{size}?"
+    return ""
 
 
 def _tpus(chip: str, sizes: str) -> list[jax.Device]:
@@ -252,7 +264,7 @@ def _gpus(chip: str, sizes: str) -> list[jax.Device]:
         raise ValueError(
             f"Unknown size {sizes!r} of a cluster of {chip}. Name the "
             "number of hosts, and of GPUs in each, up to 8, as in "
-            f"'{chip}:16x8'"
+            f"'{chip}:16x8'{_guess(f'{chip}:{sizes}')}"
         )
     _require(
         "GPUs", "cuda12-local", "jax_plugins.xla_cuda12", "nvidia.cuda_nvcc"

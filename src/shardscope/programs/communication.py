@@ -38,6 +38,7 @@ _OPCODE = re.compile(rf"({'|'.join(KINDS)})(?:-start)?")
 # computed meanwhile.
 _CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
+_INSERTED = 'is_spmd_generated="true"'
 _REDUCTIONS = ("add", "maximum", "minimum", "multiply", "and", "or")
 _DIMENSION = re.compile(r"\bdimensions=\{(\d+)\}")
 
@@ -70,7 +71,9 @@ def communication(
     partitions = re.search(r"num_partitions=(\d+)", module.head)
     devices = int(partitions[1]) if partitions else 1
     found = []
-    for run in _collectives_in(module):
+    runs = _collectives_in(module)
+    marked = any(_INSERTED in run.instruction.text for run in runs)
+    for run in runs:
         kind = _kind(run)
         attributes = re.sub(r'"[^"]*"', "", run.instruction.text)
         pairs = _PAIRS.search(attributes)
@@ -114,6 +117,9 @@ def communication(
                 frames=tuple(each.line for each in frames),
                 function=frames[0].function if frames else "",
                 op_name=op_name,
+                inserted=_INSERTED in run.instruction.text
+                if marked
+                else None,
             )
         )
     return tuple(found)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -26,7 +27,7 @@ from shardscope.programs.known import require_known
 from shardscope.programs.memory import Memory
 from shardscope.programs.record import record_of
 from shardscope.programs.rows import bytes_by
-from shardscope.programs.table import tables_of
+from shardscope.programs.table import legend_of, tables_of
 from shardscope.tables import filled, html_of, text_of
 
 
@@ -434,13 +435,15 @@ class Program:
         return find(self, NOTED)[:3]
 
     def __repr__(self) -> str:
-        return "\n".join(
-            [*filled(head_of(self)), text_of(*tables_of(self))]
-        )
+        tables = text_of(*tables_of(self))
+        lines = filled(head_of(self)), [tables], filled(legend_of(tables))
+        return "\n".join(chain(*lines))
 
     def _repr_html_(self) -> str:
+        tables = tables_of(self)
         return html_of(
-            *tables_of(self),
+            *tables,
             above=head_of(self),
+            notes=legend_of(text_of(*tables)),
             kind=" shardscope-program",
         )

@@ -35,7 +35,7 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
     alike: defaultdict[Any, list[Collective]] = defaultdict(list)
     for each in communication:
         patterns = frozenset(map(pattern_of, each.arguments))
-        what = in_words(each, 1)
+        what = in_words(each, 1, _dtypes(each)), each.inserted
         alike[what, patterns, each.direction, each.line].append(each)
     groups: defaultdict[Any, list[Collective]] = defaultdict(list)
     for key, several in alike.items():
@@ -50,8 +50,10 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
         every: bool = False,
     ) -> str:
         first, times = several[0], sum(each.times for each in several)
+        of = f"{_dtypes(first)} {arguments_in_words(several, every)}"
         words = (
-            in_words(first, times, arguments_in_words(several, every)),
+            in_words(first, times, of.strip()),
+            "asked for" * (first.inserted is False),
             first.direction,
             " < ".join(names[each] for each in frames) or "unknown line",
         )
@@ -65,6 +67,12 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
         sent = sum(each.sent * each.times for each in several)
         rows.append((row(frames, several, every), sent))
     return rows
+
+
+def _dtypes(each: Collective) -> str:
+    """Name the dtypes of what is moved."""
+    kinds = dict.fromkeys(x.partition("[")[0] for x in each.arrays)
+    return " and ".join(kinds)
 
 
 def _telling(

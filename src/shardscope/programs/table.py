@@ -22,6 +22,15 @@ _COLLECTIVES = 24
 _LARGE = 2**16
 # How many constants have a row, alike ones together.
 _NAMED = 3
+_LEGEND = {
+    "except inside fusions": "XLA for CPUs leaves out what fused products "
+    "use inside",
+    "unknown line": "the compiler noted none",
+    "over part of": "among some of the devices along the axis",
+    "at most": "data decides how much",
+    "asked for": "by your code; the compiler inserted the others",
+}
+_UNKNOWN = "unknown: program() needs a function, and what it takes"
 # Before the names in a path, of which the last two stay.
 _IN_PATHS = r"(?=\.[^\s.,]+\..* over )"
 # A name, its number, and how many arrays or lines it stands for.
@@ -51,10 +60,8 @@ def tables_of(program: "Program") -> list[Table]:
         title = "constants, such as captured arrays"
         unit = "bytes on one device"
         tables.append(_largest(title, unit, _constants(program), _NAMED))
-    if program.argument_bytes is not None:
-        rows = _rolled_up(program.argument_bytes)
-        unit = "bytes on one device"
-        tables.append(_largest("arguments", unit, rows))
+    rows = _rolled_up(program.argument_bytes)
+    tables.append(_largest("arguments", "bytes on one device", rows))
     if program.host_argument_bytes:
         rows = _rolled_up(program.host_argument_bytes)
         unit = "bytes for one device"
@@ -63,11 +70,16 @@ def tables_of(program: "Program") -> list[Table]:
     lines = [(*row, 1) for row in rows_of(program.communication)]
     table = _largest("collectives", unit, lines, _COLLECTIVES)
     tables.append(replace(table, joint=_IN_PATHS, then="(?<=, )"))
-    if program.transfers is not None:
-        rows = _rolled_up(program.transfers)
-        title = "transfers before it starts"
-        tables.append(_largest(title, "bytes", rows))
+    rows = _rolled_up(program.transfers)
+    tables.append(_largest("transfers before it starts", "bytes", rows))
     return tables
+
+
+def legend_of(text: str) -> list[str]:
+    """Explain the words of the tables that need it."""
+    return [
+        f"{word}: {why}" for word, why in _LEGEND.items() if word in text
+    ]
 
 
 def _constants(program: "Program") -> list[_Row]:
@@ -83,8 +95,10 @@ def _constants(program: "Program") -> list[_Row]:
     ]
 
 
-def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
+def _rolled_up(sizes: Mapping[str, int] | None) -> list[_Row] | None:
     """Give each array a row, or the arrays of repeated layers one."""
+    if sizes is None:
+        return None
     rows = [(path, size, 1) for path, size in sizes.items()]
     if len(rows) <= _SHOWN:
         return rows
@@ -99,9 +113,12 @@ def _rolled_up(sizes: Mapping[str, int]) -> list[_Row]:
 
 
 def _largest(
-    title: str, unit: str, rows: Iterable[_Row], limit: int = _SHOWN
+    title: str, unit: str, rows: list[_Row] | None, limit: int = _SHOWN
 ) -> Table:
     """Make a table of the largest numbers, and sum up the rest."""
+    if rows is None:
+        table = _table(title, unit, ())
+        return replace(table, rows=((_UNKNOWN, ""),))
     order = sorted(rows, key=lambda row: -row[1])
     limit = rows_shown(len(order), limit)
     shown = [(name, number) for name, number, _ in order[:limit]]
