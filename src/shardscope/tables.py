@@ -181,19 +181,15 @@ def terminal_width() -> int:
     return get_terminal_size((WIDTH, 0)).columns
 
 
-def filled(lines: Iterable[str], indent: str = "    ") -> list[str]:
+def filled(lines: Iterable[str]) -> list[str]:
     """Break lines of words where the terminal ends, and no word."""
-    width = terminal_width()
-    return [
-        textwrap.fill(
-            line,
-            width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in lines
-    ]
+    wrapper = textwrap.TextWrapper(
+        terminal_width(),
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*map(wrapper.fill, lines)]
 
 
 def text_of(*tables: Table) -> str:

@@ -77,7 +77,7 @@ def test_the_readme_prints_in_a_script(tmp_path: Path) -> None:
     script.write_text(MODEL + PYTHON[1])
     printed = said((sys.executable, script), tmp_path)
 
-    for part in ("each device", "device 0: [0:8, 0:4]", "temporaries"):
+    for part in ("bytes each", "device 0: [0:8, 0:4]", "temporaries"):
         assert part in printed
 
 

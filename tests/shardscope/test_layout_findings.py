@@ -328,17 +328,19 @@ def test_numbers_at_the_end_of_names() -> None:
     assert [f.path for f in seen.findings()] == ["layer_7.w_2"]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("columns", [66, 80, 100])
 def test_a_table_keeps_the_width_of_the_terminal(
     columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns that can be worked out go, and paths lose their start."""
+    """Paths lose their start, and dtype and shape always stay."""
     monkeypatch.setenv("COLUMNS", str(columns))
     tree = {"a_long_name_of_a_module": {"another_one": model()}}
     lines = repr(layout(tree)).splitlines()
 
     assert max(map(len, lines)) <= columns
     assert any("kernel" in line for line in lines)
+    assert "array" in lines[0]
+    assert ("each device" in lines[0]) == (columns >= 100)
 
 
 def test_select_and_slices() -> None:

@@ -592,12 +592,10 @@ def test_which_collectives_the_code_asks_for(
         return most(w), jnp.sin(x).astype("int32").sum()
 
     seen = program(step, *[place(jnp.ones(16), EIGHT, "model")] * 2)
-    inserted = {
-        each.reduction: each.inserted for each in seen.communication
-    }
+    asked = {each.reduction: each.asked for each in seen.communication}
     shown = " ".join(repr(seen).split())
 
-    assert inserted == {"maximum": False, "add": True}
+    assert asked == {"maximum": True, "add": False}
     assert "(maximum) of f32 w over model, asked for, test_" in shown
     assert "1 all-reduce of s32 over model, test_" in shown
     assert "asked for: by your code; the compiler inserted" in shown

@@ -124,13 +124,13 @@ WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
     ),
     "parameters that come back as their moments": (
         lambda: step(zero1()),
-        "comes_back_otherwise",
+        "resharded",
         r"state\.params\.kernel",
         SIZE,
     ),
     "parameters that come back in another dtype": (
         lambda: step(in_bfloat16(), function=as_bfloat16),
-        "donated_in_vain",
+        "retyped",
         r"state\.params\.kernel",
         SIZE // 2 // 4,
     ),
@@ -248,7 +248,7 @@ def test_the_first_lines() -> None:
     ]
 
 
-def test_a_module_that_comes_back_otherwise() -> None:
+def test_a_module_that_resharded() -> None:
     """The path of a Module is told, though nnx.jit splits it."""
     model = nnx.Linear(512, 512, use_bias=False, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, TX, wrt=nnx.Param)

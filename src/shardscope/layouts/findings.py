@@ -2,19 +2,11 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jax.sharding import (
-    NamedSharding,
-    SingleDeviceSharding,
-)
+from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from shardscope.arrays.finding import Finding
 from shardscope.arrays.leaf import LeafLayout, axes_of
@@ -301,12 +293,5 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
             )
 
 
-RULES: dict[str, Rule] = {
-    rule.__name__: rule
-    for rule in (
-        replicated,
-        other_axes,
-        optimizer_state,
-        one_device,
-    )
-}
+_ALL = (replicated, other_axes, optimizer_state, one_device)
+RULES: dict[str, Rule] = {rule.__name__: rule for rule in _ALL}

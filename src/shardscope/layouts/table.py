@@ -1,6 +1,7 @@
 """The table of a layout, and what looks wrong in it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardscope import tables
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
 # What can be worked out from the other columns goes first.
 COLUMNS = (
     Column("path"),
-    Column("array", rank=1),
+    Column("array"),
     Column("spec"),
     Column("each device", rank=3),
     Column("bytes each", right=True),
     Column("bytes in all", right=True, rank=2),
 )
+# What is narrower never shows what each device holds, whatever the array,
+# so that two tables have the same columns.
+WIDE = 100
 # A longer table is rolled up, and what is then longer is summed up.
 ROWS = 24
 FINDINGS = 3
@@ -95,5 +99,10 @@ def findings_of(layout: "TreeLayout") -> list[str]:
 
 def text_of(layout: "TreeLayout") -> str:
     """Write a layout, no wider than the terminal."""
+    table = table_of(layout)
+    if tables.terminal_width() < WIDE:
+        rows = tuple(row[:3] + row[4:] for row in table.rows)
+        columns = COLUMNS[:3] + COLUMNS[4:]
+        table = replace(table, columns=columns, rows=rows)
     found = filled(findings_of(layout))
-    return "\n".join([*found, tables.text_of(table_of(layout))])
+    return "\n".join([*found, tables.text_of(table)])

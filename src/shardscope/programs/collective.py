@@ -105,10 +105,10 @@ class Collective:
             Empty if the program does not tell.
         op_name: The path of transformations and primitives that it comes
             from, as the compiler notes it.
-        inserted: Whether the compiler inserted it, and the code does not
-            ask for it, as in a :func:`jax.shard_map`. A combined one counts
-            as inserted. None if no collective of the program is marked, as
-            before jax 0.12.
+        asked: Whether the code asks for it, as in a :func:`jax.shard_map`,
+            and the compiler didn't insert it or combine it with one that it
+            inserted. False if that is unknown: if no collective of the
+            program is marked as inserted, as before jax 0.12.
     """
 
     kind: str
@@ -131,7 +131,7 @@ class Collective:
     frames: tuple[str, ...]
     function: str
     op_name: str
-    inserted: bool | None = None
+    asked: bool = False
 
     @property
     def line(self) -> str:

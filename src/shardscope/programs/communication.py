@@ -117,9 +117,7 @@ def communication(
                 frames=tuple(each.line for each in frames),
                 function=frames[0].function if frames else "",
                 op_name=op_name,
-                inserted=_INSERTED in run.instruction.text
-                if marked
-                else None,
+                asked=marked and _INSERTED not in run.instruction.text,
             )
         )
     return tuple(found)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from shardscope.arrays.finding import Finding
-from shardscope.arrays.leaf import LeafLayout, axes_of
+from shardscope.arrays.leaf import axes_of
 from shardscope.arrays.paths import roll_up
+from shardscope.hlo import names_of_parameters
 from shardscope.lines import name_of
 from shardscope.programs.arguments import Argument
 
@@ -29,12 +30,10 @@ _PRODUCTS = ("dot_general", "conv_general_dilated")
 # A path, the bytes at stake, and what there is to say in words that are
 # the same for arrays alike.
 Found = Iterator[tuple[str, int, str]]
-Rule = Callable[["Program"], Found]
+Rules = tuple[Callable[["Program"], Found], ...]
 
 
-def find(
-    program: "Program", rules: tuple[Rule, ...]
-) -> tuple[Finding, ...]:
+def find(program: "Program", rules: Rules) -> tuple[Finding, ...]:
     """Apply rules; the costliest finding comes first."""
     found = []
     for rule in rules:
@@ -66,8 +65,7 @@ def _state(program: "Program") -> list[Argument]:
     They are donated, or one of them counts the steps. A program without
     products may only move them.
     """
-    arguments = program.arguments or ()
-    state = [each for each in arguments if each.returned]
+    state = [each for each in program.arguments or () if each.returned]
     if any(name in program.text for name in _PRODUCTS) and any(
         each.donated or each.wanted.type in ("int32[]", "uint32[]")
         for each in state
@@ -80,10 +78,8 @@ def _unused(program: "Program") -> list[Argument]:
     """List the donated arrays whose memory no result takes."""
     head = program._module.head.partition("\n")[0]
     taken = re.findall(r"\}: \((\d+), \{\}, (?:may|must)-alias\)", head)
-    entry = program._module.computations[program._module.entry].values()
-    count = sum(each.opcode == "parameter" for each in entry)
     # What jax passes itself comes first.
-    first = count - len(program._paths)
+    first = len(names_of_parameters(program._module)) - len(program._paths)
     return [
         each
         for each in program.arguments or ()
@@ -121,24 +117,17 @@ def copied(program: "Program") -> Found:
             yield each.wanted.path, each.transfer, f"{why}: {how}"
 
 
-def comes_back_otherwise(program: "Program") -> Found:
+def resharded(program: "Program") -> Found:
     """Find state that comes back sharded otherwise than it went in."""
     for each in _state(program):
         before, after = each.wanted, each.returned
-        if after and not each.asked and not _is_equivalent(before, after):
+        if after and not each.asked and axes_of(before) != axes_of(after):
             why = f"{before.where}, but comes back as {after.where}"
             how = "so the next call compiles again: give jit out_shardings"
             yield *_path(each), f"{why}, {how}"
 
 
-def _is_equivalent(one: LeafLayout, other: LeafLayout) -> bool:
-    """Tell whether two arrays of a shape are sharded alike."""
-    if one.sharding is None or other.sharding is None:
-        return True
-    return one.sharding.is_equivalent_to(other.sharding, len(one.shape))
-
-
-def donated_in_vain(program: "Program") -> Found:
+def retyped(program: "Program") -> Found:
     """Find donated state whose memory the new state can't take."""
     for each in _unused(program):
         before, after = each.wanted, each.returned
@@ -161,8 +150,7 @@ def same_work(program: "Program") -> Found:
         # What is over no known axis may be over any.
         for name in names or program.axes
     }
-    sizes = program.axes.items()
-    idle = [name for name, n in sizes if n > 1 and name not in used]
+    idle = [x for x, n in program.axes.items() if n > 1 and x not in used]
     # One that names an axis is sharded, if only over one device.
     specs = [getattr(each.wanted.sharding, "spec", ()) for each in batch]
     why = f"not sharded, so all along {' and '.join(idle)} compute the same"
@@ -231,11 +219,5 @@ def nothing_sharded(program: "Program") -> Found:
                 yield *_path(each), f"{why}: right for data parallelism"
 
 
-WRONG: tuple[Rule, ...] = (
-    captured,
-    copied,
-    comes_back_otherwise,
-    donated_in_vain,
-    same_work,
-)
-NOTED: tuple[Rule, ...] = (kept, freed, reduced_whole, nothing_sharded)
+WRONG: Rules = (captured, copied, resharded, retyped, same_work)
+NOTED: Rules = (kept, freed, reduced_whole, nothing_sharded)

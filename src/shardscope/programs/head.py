@@ -29,10 +29,10 @@ def head_of(program: "Program") -> list[str]:
 def _where(program: "Program") -> str:
     """Say what is compiled, and for which devices."""
     head = program._module.head
-    name = re.findall(r"HloModule (?:jit_)?(\w+)", head)[:1] or ["lambda"]
+    name = re.match(r"HloModule (?:jit_)?(\w+)", head)
     counts = re.findall(r"num_(?:partitions|replicas)=(\d+)", head)
     count = max(map(int, counts), default=1)
-    what = "a call" if "lambda" in name[0] else name[0]
+    what = name[1] if name and "lambda" not in name[1] else "a call"
     axes = [f", {axis} {n}" for axis, n in program.axes.items() if n > 1]
     return f"{what} on {count} device{'s' * (count > 1)}{''.join(axes)}"
 
@@ -40,11 +40,8 @@ def _where(program: "Program") -> str:
 def _needs(program: "Program") -> str:
     """Say how much memory a device needs, and what it sends."""
     least = "at least " * lacks_fusions(program.text)
+    need = f"needs {least}{size(program.memory.total)} on each"
     sent = [f"{size(n)} over {x}" for x, n in program.by("axis").items()]
-    exact = all(each.exact for each in program.communication)
-    about = "" if exact else "about "
-    words = f"sends {about}{', '.join(sent)} in a call"
-    return (
-        f"needs {least}{size(program.memory.total)} on each; "
-        f"{words if sent else 'sends nothing'}"
-    )
+    about = "about " * any(not x.exact for x in program.communication)
+    what = f"{about}{', '.join(sent)} in a call" if sent else "nothing"
+    return f"{need}; sends {what}"

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -412,8 +411,7 @@ class Program:
         The program proves each, and each costs more than 64 KiB and more
         than one percent of what a device needs or sends. The arrays of
         repeated layers share a finding. The rules are ``captured``,
-        ``copied``, ``comes_back_otherwise``, ``donated_in_vain`` and
-        ``same_work``.
+        ``copied``, ``resharded``, ``retyped`` and ``same_work``.
 
         Example:
             >>> import jax
@@ -436,8 +434,8 @@ class Program:
 
     def __repr__(self) -> str:
         tables = text_of(*tables_of(self))
-        lines = filled(head_of(self)), [tables], filled(legend_of(tables))
-        return "\n".join(chain(*lines))
+        lines = [*filled(head_of(self)), tables, *filled(legend_of(tables))]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         tables = tables_of(self)

@@ -35,7 +35,7 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
     alike: defaultdict[Any, list[Collective]] = defaultdict(list)
     for each in communication:
         patterns = frozenset(map(pattern_of, each.arguments))
-        what = in_words(each, 1, _dtypes(each)), each.inserted
+        what = in_words(each, 1, _dtypes(each)), each.asked
         alike[what, patterns, each.direction, each.line].append(each)
     groups: defaultdict[Any, list[Collective]] = defaultdict(list)
     for key, several in alike.items():
@@ -53,7 +53,7 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
         of = f"{_dtypes(first)} {arguments_in_words(several, every)}"
         words = (
             in_words(first, times, of.strip()),
-            "asked for" * (first.inserted is False),
+            "asked for" * first.asked,
             first.direction,
             " < ".join(names[each] for each in frames) or "unknown line",
         )
