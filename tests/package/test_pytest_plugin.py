@@ -94,7 +94,7 @@ def test_from_the_first_run_to_a_difference(runs: Runs) -> None:
 
     assert f"There is no {FILE} to compare with." in missing
     assert missing.count(COMMAND) == 1
-    assert "1 all-reduce over data" in missing
+    assert "1 all-reduce of f32 over data" in missing
     assert runs.files() == []
 
     assert f"wrote {FILE}" in runs.run(UPDATE)

@@ -196,6 +196,9 @@ RIGHT: dict[str, Callable[[], Program]] = {
         lambda x: jnp.where(jnp.tril(jnp.ones((512, 512), bool)), x, 0.0),
         place(jnp.ones((512, 512)), ROWS),
     ),
+    "a batch of NumPy on one device": lambda: program(
+        jnp.matmul, np.ones((64, 512), "float32"), ON_DEVICE
+    ),
     "what is small": lambda: program(
         lambda x, y: x + y, place(jnp.ones(64), ROWS), np.ones(64, "f4")
     ),

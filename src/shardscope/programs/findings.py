@@ -110,11 +110,12 @@ def copied(program: "Program") -> Found:
     other way copies less.
     """
     for each in program.arguments or ():
-        whole = each.wanted.bytes_per_device == each.wanted.nbytes
+        path, held = _path(each)
+        whole = held == each.wanted.nbytes < each.transfer
         why = f"{each.given}, copied to the devices before the call"
         if each.transfer and (whole or each.given != "a NumPy array"):
             how = "device_put it first, a batch in slices"
-            yield each.wanted.path, each.transfer, f"{why}: {how}"
+            yield path, each.transfer, f"{why}: {how}"
 
 
 def resharded(program: "Program") -> Found:

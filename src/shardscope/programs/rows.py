@@ -71,8 +71,7 @@ def rows_of(communication: Iterable[Collective]) -> list[tuple[str, int]]:
 
 def _dtypes(each: Collective) -> str:
     """Name the dtypes of what is moved."""
-    kinds = dict.fromkeys(x.partition("[")[0] for x in each.arrays)
-    return " and ".join(kinds)
+    return " and ".join(dict.fromkeys(x.split("[")[0] for x in each.arrays))
 
 
 def _telling(
