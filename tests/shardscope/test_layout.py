@@ -358,7 +358,8 @@ def test_an_array_that_is_held_twice() -> None:
     assert table.bytes == 2 * sum(
         shard.data.nbytes for shard in x.addressable_shards
     )
-    assert "same as a\n" in repr(table)
+    (row,) = (x for x in repr(table).splitlines() if x.startswith("b "))
+    assert row.endswith("same as a")
     assert table["b"].same_as == "a"
     assert table[1:].bytes == table.bytes
     assert table.select("b").bytes == table["a"].bytes

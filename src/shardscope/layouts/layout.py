@@ -374,9 +374,9 @@ def layout(tree: Any) -> TreeLayout:
         >>> layout(state)[0].shard_shape
         (4, 2)
         >>> layout(state)
-        path    array         spec              bytes each  bytes in all
-        kernel  float32[4,8]  P(None, 'model')          32           256
-        8 devices                                       32           256
+        path    array         spec              bytes each
+        kernel  float32[4,8]  P(None, 'model')          32
+        8 devices                                       32
     """
     first: dict[int, str] = {}
     leaves = []

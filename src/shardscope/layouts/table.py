@@ -21,7 +21,7 @@ COLUMNS = (
     Column("bytes each", right=True),
     Column("bytes in all", right=True, rank=2),
 )
-# What is narrower never shows what each device holds, whatever the array,
+# What is narrower never shows what can be worked out, whatever the arrays,
 # so that two tables have the same columns.
 WIDE = 100
 # A longer table is rolled up, and what is then longer is summed up.
@@ -33,15 +33,16 @@ EXACT = 2**27
 
 def _cells(leaf: "LeafLayout", exact: bool) -> tuple[str, ...]:
     """Give the cells of an array."""
+    path = write_repeated(leaf.path, leaf.repeats)
+    if leaf.same_as is not None:
+        return path, leaf.type, f"same as {leaf.same_as}", "", "", ""
     return (
-        write_repeated(leaf.path, leaf.repeats),
+        path,
         leaf.type,
         leaf.where,
         "-" if leaf.shard_shape is None else str(leaf.shard_shape),
         size(leaf.bytes_per_device * leaf.repeats, exact),
-        size(leaf.bytes, exact)
-        if leaf.same_as is None
-        else f"same as {leaf.same_as}",
+        size(leaf.bytes, exact),
     )
 
 
@@ -57,7 +58,7 @@ def _rows(
         most = size(rest.bytes_per_device, exact)
         yield f"{number} smaller", "", "", "", most, size(rest.bytes, exact)
     if host := layout.host_bytes:
-        yield "host memory", "", "", "", "", size(host, exact)
+        yield "host memory", "", f"{size(host)} in all", "", "", ""
     count = len(layout.bytes_on)
     noun = "device" if count == 1 else "devices"
     uneven = len(set(layout.bytes_on.values())) > 1
@@ -101,8 +102,8 @@ def text_of(layout: "TreeLayout") -> str:
     """Write a layout, no wider than the terminal."""
     table = table_of(layout)
     if tables.terminal_width() < WIDE:
-        rows = tuple(row[:3] + row[4:] for row in table.rows)
-        columns = COLUMNS[:3] + COLUMNS[4:]
+        rows = tuple(row[:3] + row[4:5] for row in table.rows)
+        columns = COLUMNS[:3] + COLUMNS[4:5]
         table = replace(table, columns=columns, rows=rows)
     found = filled(findings_of(layout))
     return "\n".join([*found, tables.text_of(table)])
