@@ -8,11 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
 from jax.sharding import (
     AbstractMesh,
     AxisType,
+    Mesh,
     NamedSharding,
     PartitionSpec as P,
     SingleDeviceSharding,
@@ -22,6 +24,7 @@ from strategies import MESHES
 from shardscope import TreeLayout, layout
 
 GRID = MESHES[1]
+EXPLICIT = GRID.update(axis_types=(AxisType.Explicit,) * 2)
 COLUMNS, ROWS, WHOLE = (
     P(None, "model"),
     P("model"),
@@ -86,13 +89,12 @@ def test_what_is_replicated_alone() -> None:
 
 def test_what_is_whole_and_not_replicated() -> None:
     """Sums that are not reduced, and arrays in the memory of hosts."""
-    sharded = array((512, 512), ROWS)
     unreduced = P(None, None, unreduced={"model"})
-    explicit = GRID.update(axis_types=(AxisType.Explicit,) * 2)
     for sharding in (
-        NamedSharding(explicit, unreduced),
+        NamedSharding(EXPLICIT, unreduced),
         NamedSharding(GRID, P(), memory_kind="pinned_host"),
     ):
+        sharded = array((512, 512), ROWS, mesh=sharding.mesh)
         whole = jax.ShapeDtypeStruct(
             (512, 512), sharded.dtype, sharding=sharding
         )
@@ -285,6 +287,98 @@ def test_what_a_call_does_with_one_device_among_many() -> None:
         with pytest.raises(ValueError, match="incompatible devices"):
             add(kernel, one)
         assert copying(kernel, one) == 64 + one.size
+
+
+def auto(devices: Any, *names: str) -> Mesh:
+    """Make a mesh of Auto axes."""
+    return Mesh(devices, names, axis_types=(AxisType.Auto,) * len(names))
+
+
+DEVICES = GRID.devices
+ORDER = "the same devices in another order"
+# Meshes, and what keeps arrays on them from those on GRID.
+OTHERS = {
+    "other names": (auto(DEVICES, "x", "y"), None),
+    "other sizes": (auto(DEVICES.reshape(4, 2), "x", "y"), None),
+    "one axis": (auto(DEVICES.reshape(8), "x"), None),
+    "the first four": (auto(DEVICES[0], "x"), "other devices"),
+    "one device": (auto(DEVICES[0, :1], "x"), "other devices"),
+    "reversed": (auto(DEVICES[::-1, ::-1], "x", "y"), ORDER),
+    "transposed": (auto(DEVICES.T, "x", "y"), ORDER),
+    "Explicit axes": (EXPLICIT, "other axes, or types of axes,"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_arrays_on_several_meshes(name: str) -> None:
+    """What jax refuses to take in one call is found, and nothing else."""
+    mesh, what = OTHERS[name]
+    x = jnp.ones((8, 8))
+    here = jax.device_put(x, NamedSharding(GRID, COLUMNS))
+    there = jax.device_put(x, NamedSharding(mesh, P(mesh.axis_names[0])))
+    tree = {"a": [here, here + 1, jnp.float32(1)], "b": there}
+    rules = ("one_device", "replicated")
+    findings = layout(tree).findings(ignore=rules)
+    add = jax.jit(lambda tree: tree["a"][0] + tree["b"])
+
+    if what is None:
+        assert findings == ()
+        assert add(tree).shape == (8, 8)
+        return
+    (finding,) = findings
+    assert [finding.rule, finding.path] == ["several_meshes", "b"]
+    assert finding.why.startswith(f"on a mesh of {what} than 2 others: ")
+    with pytest.raises(ValueError, match=finding.why.split("'")[1]):
+        add(tree)
+    tree["b"] = jax.device_put(there, here.sharding)
+    assert layout(tree).findings(ignore=rules) == ()
+    assert add(tree).shape == (8, 8)
+
+
+def test_explicit_axes_of_other_names() -> None:
+    """They never meet in an operation, though their devices are alike."""
+    named = jax.make_mesh((2, 4), ("x", "y"), devices=DEVICES.flat)
+    named = named.update(axis_types=EXPLICIT.axis_types)
+    one, other = (
+        jax.device_put(jnp.ones(8), NamedSharding(mesh, P()))
+        for mesh in (EXPLICIT, named)
+    )
+
+    assert found([one, other]) == {"1": ("several_meshes", 32)}
+    (finding,) = layout({"here": one, "there": other}).findings()
+    assert "types of axes, than here: an operation on both" in finding.why
+    assert found([one, one + 1]) == {}
+    with pytest.raises(ValueError, match="Mesh for all inputs should be"):
+        one + other
+
+
+def test_abstract_meshes_in_a_target(tmp_path: Path) -> None:
+    """What Orbax can't restore is named, unless all of it may be a plan."""
+    plan = AbstractMesh((2, 4), ("data", "model"))
+    here, there, planned = (
+        array((8, 8), COLUMNS, mesh=each)
+        for each in (GRID, GRID.abstract_mesh, plan)
+    )
+    path = tmp_path / "saved"
+    # One array, so that Orbax reads no other when it raises.
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(path, {"b": jnp.ones((8, 8))})
+        checkpointer.wait_until_finished()
+        with pytest.raises(ValueError, match="not implemented for `jax"):
+            checkpointer.restore(path, {"b": there})
+        restored = checkpointer.restore(path, {"b": here})
+
+    assert found({"a": here, "b": there}) == {"b": ("abstract_mesh", 64)}
+    for right in (
+        {"a": here, "b": here},
+        {"a": there, "b": there},
+        # As arguments of a call, they are right.
+        {"a": there, **restored},
+        # As in the metadata of a checkpoint.
+        {"a": here, "b": planned},
+        {"a": there, "b": planned},
+    ):
+        assert found(right) == {}
 
 
 def test_an_unknown_rule() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jax.sharding import NamedSharding, SingleDeviceSharding
+from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 
 from shardscope.arrays.finding import Finding
 from shardscope.arrays.leaf import LeafLayout, axes_of
@@ -41,6 +41,8 @@ STAKES = {
     "other_axes": "more or less than in other layers, on each",
     "optimizer_state": "lost on each",
     "one_device": "held on one device",
+    "several_meshes": "held on each",
+    "abstract_mesh": "planned on each",
 }
 
 
@@ -115,6 +117,10 @@ def _is_replicated(leaf: "LeafLayout") -> bool:
 
 def _on_meshes(leaves: Leaves) -> list["LeafLayout"]:
     return [x for x in leaves if isinstance(x.sharding, NamedSharding)]
+
+
+def _mesh(leaf: "LeafLayout") -> Any:
+    return getattr(leaf.sharding, "mesh", None)
 
 
 def replicated(leaves: Leaves) -> Iterator[Found]:
@@ -270,11 +276,7 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
                 "take them. Constrain the result of a callback in the "
                 "function that calls it",
             )
-    sizes = [
-        leaf.sharding.mesh.size
-        for leaf in leaves
-        if isinstance(leaf.sharding, NamedSharding)
-    ]
+    sizes = [_mesh(leaf).size for leaf in _on_meshes(leaves)]
     if max(sizes, default=1) == 1:
         return
     for leaf in leaves:
@@ -293,5 +295,73 @@ def one_device(leaves: Leaves) -> Iterator[Found]:
             )
 
 
-_ALL = (replicated, other_axes, optimizer_state, one_device)
+def several_meshes(leaves: Leaves) -> Iterator[Found]:
+    """Find arrays that no call takes together with most of the others.
+
+    Their mesh has other devices or another order of them; or, where axes
+    are not Auto, other axes. Other Auto axes on the same devices are fine.
+    """
+    placed = [
+        (leaf, _joins(_mesh(leaf)))
+        for leaf in leaves
+        if isinstance(_mesh(leaf), Mesh) and not leaf.same_as
+    ]
+    counts: Counter[Any] = Counter()
+    for leaf, joins in placed:
+        counts[joins] += leaf.repeats
+    for usual, count in counts.most_common(1):
+        others = f"{count} others"
+        if count == 1:
+            others = next(x.path for x, joins in placed if joins == usual)
+        for leaf, joins in placed:
+            if joins == usual:
+                continue
+            what = "other devices"
+            call = "a jit without in_shardings that uses"
+            error = "Received incompatible devices"
+            if joins[0] == usual[0]:
+                what = "other axes, or types of axes,"
+                call = "an operation on"
+                error = "Mesh for all inputs should be equal"
+            elif {*joins[0]} == {*usual[0]}:
+                what = "the same devices in another order"
+            yield (
+                leaf,
+                _size(leaf),
+                f"on a mesh of {what} than {others}: {call} both raises "
+                f"{error!r}. If you need one, move what it takes to one "
+                "mesh with device_put",
+            )
+
+
+def _joins(mesh: Any) -> tuple[Any, ...]:
+    """Give what has to be the same of two meshes in one call."""
+    is_auto = {*mesh.axis_types} == {AxisType.Auto}
+    return (*mesh.devices.flat,), None if is_auto else mesh.abstract_mesh
+
+
+def abstract_mesh(leaves: Leaves) -> Iterator[Found]:
+    """Find what a set mesh gave an abstract mesh, in a target for Orbax.
+
+    A tree that is all on such a mesh may be a plan, and one with arrays
+    the arguments of a call.
+    """
+    on_devices = any(isinstance(_mesh(leaf), Mesh) for leaf in leaves)
+    is_target = all(leaf.committed is None for leaf in leaves)
+    for leaf in leaves if on_devices and is_target else ():
+        # A mesh that one makes without devices knows no kind of them.
+        if getattr(_mesh(leaf), "abstract_device", None):
+            yield (
+                leaf,
+                _size(leaf),
+                "on an abstract mesh, while others are on devices: Orbax "
+                "can't restore to it. Give it a NamedSharding on the mesh "
+                "of the others",
+            )
+
+
+_ALL = (
+    *(replicated, other_axes, optimizer_state, one_device),
+    *(several_meshes, abstract_mesh),
+)
 RULES: dict[str, Rule] = {rule.__name__: rule for rule in _ALL}

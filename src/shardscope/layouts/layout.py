@@ -181,7 +181,8 @@ class TreeLayout(Sequence[LeafLayout]):
 
         Args:
             ignore: Names of rules to leave out: ``replicated``,
-                ``other_axes``, ``optimizer_state`` and ``one_device``.
+                ``other_axes``, ``optimizer_state``, ``one_device``,
+                ``several_meshes`` and ``abstract_mesh``.
 
         Raises:
             ValueError: If there is no rule of that name.
