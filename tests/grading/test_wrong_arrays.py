@@ -55,7 +55,7 @@ ROUNDED = MANY.astype("bfloat16").astype("float32")
     [
         (np.zeros_like(X), X, "all zeros"),
         (np.where(X > 0, np.nan, X), X, "NaN"),
-        ((X * np.nan, Y + 1), (X, Y), "NaN in 0"),
+        ((X * np.nan, Y + 1), (X, Y), "NaN in [0]"),
         (X[[0, 2, 3, 1]], X, "right rows in another order: row 2 is at 1"),
         (ROUNDED, MANY, "perhaps something is rounded to bfloat16"),
     ],

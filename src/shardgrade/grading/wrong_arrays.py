@@ -1,5 +1,6 @@
 """Say which arrays are wrong, and what their numbers have in common."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -93,6 +94,10 @@ def describe_numbers(
     return []
 
 
+def _items(found: re.Match[str]) -> str:
+    return "".join(f"[{number}]" for number in found.groups() if number)
+
+
 def find_moved_row(got: Any, right: Any) -> str:
     """Say where a row is that belongs elsewhere, if all rows are right."""
     if got.ndim < 2 or len(got) > ROWS:
@@ -122,7 +127,11 @@ def looks_rounded(got: Any, right: Any) -> bool:
 
 def listed(paths: list[str]) -> str:
     """Name a few paths."""
-    names = ", ".join(paths[:NAMES])
+    # The items of a tuple as in "[0]", which a number alone doesn't say.
+    names = ", ".join(
+        re.sub(r"^(\d+)(?:\.(\d+))?\b", _items, path)
+        for path in paths[:NAMES]
+    )
     more = len(paths) - NAMES
     return f"{names} and {more} more" if more > 0 else names
 

@@ -166,7 +166,7 @@ def same_work(program: "Program") -> Found:
 
 def kept(program: "Program") -> Found:
     """Find state that comes back and is not donated."""
-    why = "comes back and isn't donated: right if you need the old one too"
+    why = "not donated, though a new one comes back: right if you need both"
     for each in _state(program):
         if not each.donated:
             yield *_path(each), why
