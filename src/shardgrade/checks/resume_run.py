@@ -345,9 +345,6 @@ CHECKS = {
     ),
     "stops": same.contract(TOLD, count_first, STOPS, read=BATCH),
     "begins": same.contract(TOLD, compare_next, BEGINS, read=BATCH),
-    "not_asked_2": same.contract(
-        TOLD, list_ended, NOT_ASKED, read=BATCH, agree=same_ended
-    ),
     "none": same.contract(TOLD, compare_begin, NONE),
     "shifted": same.contract(
         TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
