@@ -46,7 +46,7 @@ def test_the_layout_prints_as_noted() -> None:
     tree = {}
     for row in noted.splitlines()[1:-1]:
         path, times, spec = re.findall(
-            r"^(\S+)(?: ×(\d+))? +P\((.*?)\)", row
+            r"^(\S+)(?: ×(\d+))? +\S+ +P\((.*?)\)", row
         )[0]
         names = [name.strip("' ") for name in spec.split(",")]
         axes = (None if name == "None" else name for name in names)
