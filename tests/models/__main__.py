@@ -442,8 +442,8 @@ def try_step(step: Step) -> tuple[bool, str, list[str]]:
         f"{step.program.sent():12,}  {'yes' if agree else 'NO'}"
         f"  {', '.join(kinds)}"
     )
-    said = [f"{step.name}: {found}" for found in seen.findings()]
-    return agree, row, said
+    every = (*seen.findings(), *step.program.findings())
+    return agree, row, [f"{step.name}: {found}" for found in every]
 
 
 def main() -> None:
