@@ -88,7 +88,7 @@ def test_a_mistake_is_named(entry: dict[str, str]) -> None:
     assert refusal(problem, edit_solution(problem, mistake, at)) == wanted
 
 
-X, OTHER = np.arange(1.0, 9), np.arange(8.0, 0, -1)
+X, OTHER = np.arange(1.0, 17), np.arange(16.0, 0, -1)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,10 @@ X, OTHER = np.arange(1.0, 9), np.arange(8.0, 0, -1)
         (1.001 * X, 1.002 * X, False),
         (2 * X, 2.1 * X, False),
         (OTHER, X + 2, False),
+        # A few numbers are near others by chance.
+        (2.0001 * X[-4:], 2 * X[-4:], False),
+        # What is huge hides nothing.
+        (np.append(2 * X, 1e30), np.append(3 * X, 1e30), False),
         # NaN hides what would differ.
         (X * np.nan, X * np.nan, False),
         (np.where(X > 4, np.nan, 2 * X), 2 * X, False),
@@ -108,6 +112,8 @@ X, OTHER = np.arange(1.0, 9), np.arange(8.0, 0, -1)
 )
 def test_what_is_the_mistake(found: Any, made: Any, *, right: bool) -> None:
     """An attempt must be the same as the mistake, and not the solution."""
-    wanted = {"a": X, "b": X} if isinstance(found, dict) else X
+    wanted: Any = {"a": X, "b": X} if isinstance(found, dict) else X
+    if wanted is X and len(found) != len(X):
+        wanted = np.append(X, 1e30)[-len(found) :]
 
     assert is_made(found, made, wanted, None) == right

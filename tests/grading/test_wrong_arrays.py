@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shardbook.inputs import mesh_of, normal
+from shardbook.inputs import normal
 from shardgrade.grading.differences import is_close
 from shardgrade.grading.wrong_arrays import describe_wrong_arrays
 
@@ -13,30 +13,14 @@ MANY = np.asarray(normal(32, 8))
 
 
 def said(found: object, wanted: object) -> str:
-    """Describe a mistake on a mesh of two axes."""
-    return describe_wrong_arrays(found, wanted, is_close, [mesh_of(2, 4)])
+    """Describe what is wrong."""
+    return describe_wrong_arrays(found, wanted, is_close)
 
 
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [
-        (
-            4,
-            'the numbers are 4 times the right ones, and "model" has 4 '
-            "devices",
-        ),
-        (
-            0.5,
-            'the numbers are 1/2 times the right ones, and "data" has 2 '
-            "devices",
-        ),
-        (-1, "the numbers are -1 times the right ones"),
-        (3.5, "the numbers are 3.5 times the right ones"),
-    ],
-)
-def test_a_factor(factor: float, words: str) -> None:
+@pytest.mark.parametrize("factor", [4, 0.5, -1, 3.5])
+def test_a_factor(factor: float) -> None:
     """A result that is a multiple of the right one says of which number."""
-    assert words in said(factor * X, X)
+    assert f"{factor} times the right ones" in said(factor * X, X)
 
 
 def test_which_array() -> None:

@@ -13,7 +13,7 @@ OTHER = same.on_meshes(
     "tuple(examples(8, 16, 3, {mesh}).values()))",
     programs=True,
 )[-2]
-CASES = [*same.on_meshes(f"{MAKE}0.5)({STEP})", programs=True), OTHER]
+CASES = [*same.on_meshes(f"{MAKE}0.3)({STEP})", programs=True), OTHER]
 # Of all cases, this one alone has this rate.
 REPEATED = same.on_meshes(
     f"{MAKE}0.25)",

@@ -23,9 +23,12 @@ from shardgrade.grading.differences import is_array
 LIST = Path(__file__).with_suffix(".toml")
 # How many whole numbers tell nothing.
 FEW = 8
-# How near an attempt must be to a mistake, as a part of what it is off from
-# the solution, and of its own size.
-NEARER, ALIKE = 0.03, 2e-3
+# How near each array of an attempt must be to that of a mistake, as a part
+# of what it is off from the solution, and of its own size; a few numbers,
+# which are near others by chance, much nearer.
+NEARER, ALIKE, EXACT = 0.03, 2e-3, 1e-5
+# What is larger hides all other numbers of an array.
+LARGE = 1e6
 
 
 @dataclass(frozen=True)
@@ -168,22 +171,27 @@ def is_made(
     """
     if not all(map(is_array, jax.tree.leaves(wanted))):
         return bool(found == made != wanted)
-    mine, theirs, right = (
-        np.concatenate(
-            [np.ravel(np.float64(x)) for x in jax.tree.leaves(t)]
+    rows = zip(*map(jax.tree.leaves, (found, made, wanted)), strict=True)
+    clipped = [
+        [np.clip(np.float64(each), -LARGE, LARGE) for each in row]
+        for row in rows
+    ]
+    some = sum(mine.size for mine, *_ in clipped)
+    alike = ALIKE if some > FEW else EXACT
+    off = False
+    for mine, theirs, right in clipped:
+        size, near, far = (
+            np.sqrt(np.nansum(each**2))
+            for each in (mine, mine - theirs, mine - right)
         )
-        for t in (found, made, wanted)
-    )
-    size, near, far = (
-        np.sqrt(np.nansum(each**2))
-        for each in (mine, mine - theirs, mine - right)
-    )
-    return bool(
-        np.array_equal(np.isnan(mine), np.isnan(theirs))
-        and (agree(found, made) if agree else near <= ALIKE * size)
-        and near <= NEARER * far
-        and far
-    )
+        agrees = near <= alike * size or agree is not None
+        if not agrees or (np.isnan(mine) != np.isnan(theirs)).any():
+            return False
+        told = near <= NEARER * far
+        if far > alike * size and not told:
+            return False
+        off = off or bool(told and far)
+    return off and (agree is None or agree(found, made))
 
 
 def name_axis(mistake: Mistake, rest: str) -> Mistake:

@@ -184,9 +184,7 @@ def declare(
             if mistake:
                 reason, section = mistake.says, mistake.read
             elif kind == "values":
-                reason += describe_wrong_arrays(
-                    found, wanted, agree, seen.arguments
-                )
+                reason += describe_wrong_arrays(found, wanted, agree)
         attempt.name_call(case.code, case.given)
         words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)

@@ -1,12 +1,11 @@
 """Say which arrays are wrong, and what their numbers have in common."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from shardgrade.grading.cases import leaves_by_path
 from shardgrade.grading.differences import is_array, numbers
@@ -25,7 +24,6 @@ def describe_wrong_arrays(
     found: Any,
     wanted: Any,
     agree: Callable[[Any, Any], bool],
-    arguments: Sequence[Any],
 ) -> str:
     """Say which arrays of a tree are wrong, and by which factor if by one.
 
@@ -33,8 +31,6 @@ def describe_wrong_arrays(
         found: What came of the attempt.
         wanted: What came of the solution; not the same.
         agree: Tells whether two arrays agree.
-        arguments: Those of the call; a mesh among them has the sizes of
-            sums.
 
     Returns:
         Words for the end of a sentence, or nothing where nothing is known.
@@ -63,18 +59,15 @@ def describe_wrong_arrays(
         if jax.numpy.issubdtype(expected[path].dtype, jax.numpy.floating)
     }
     if len(pairs) == len(wrong):
-        words += describe_numbers(pairs, arguments)
+        words += describe_numbers(pairs)
     return f" ({'; '.join(words)})" if words else ""
 
 
-def describe_numbers(
-    pairs: dict[str, Any], arguments: Sequence[Any]
-) -> list[str]:
+def describe_numbers(pairs: dict[str, Any]) -> list[str]:
     """Say what wrong arrays have in common, if it is plain to see.
 
     Args:
         pairs: What the attempt gave and what is right, by path.
-        arguments: Those of the call.
     """
     nan = [path for path, (got, _) in pairs.items() if np.isnan(got).any()]
     if nan:
@@ -85,7 +78,7 @@ def describe_numbers(
     if not any(got.any() for got, _ in pairs.values()):
         return ["all zeros"]
     if factor := common_factor(pairs.values()):
-        return [say_factor(factor, arguments)]
+        return [f"the numbers are {factor:.4g} times the right ones"]
     rows = [find_moved_row(*pair) for pair in pairs.values()]
     if all(rows):
         return [f"right rows in another order: {rows[0]}"]
@@ -149,30 +142,3 @@ def common_factor(pairs: Iterable[tuple[Any, Any]]) -> float:
     off = np.abs(got - factor * expected).max()
     near = off <= NEAR * np.abs(factor * expected).max()
     return factor if near and abs(factor - 1) > APART else 0
-
-
-def say_factor(factor: float, arguments: Sequence[Any]) -> str:
-    """Say what a factor is, and which mesh axes have as many devices."""
-    named = {
-        f'"{name}" has {size} devices': size
-        for each in arguments
-        if isinstance(each, Mesh)
-        for name, size in each.shape.items()
-    }
-    named |= {
-        f"an argument is {each}": each
-        for each in arguments
-        if isinstance(each, int)
-    }
-    for number, words in ((factor, ""), (1 / factor, "1/")):
-        like = [
-            name
-            for name, size in named.items()
-            if size > 1 and abs(number / size - 1) < NEAR
-        ]
-        if like:
-            return (
-                f"the numbers are {words}{round(number)} times the right "
-                f"ones, and {' and '.join(like)}"
-            )
-    return f"the numbers are {factor:.4g} times the right ones"
