@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import io
 import math
+import os
 import platform
 import re
 import sys
@@ -450,6 +451,8 @@ def main() -> None:
     """Try them all, and write the note."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
+    # So wide that no path is shortened.
+    os.environ["COLUMNS"] = "99"
     rows, steps, said, shown, mistakes = [], [], [], [], []
     agree = True
     for each in models():

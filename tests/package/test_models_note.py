@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import jax
+import pytest
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from shardscope import layout
@@ -38,8 +39,12 @@ def test_the_versions_are_those_of_the_site() -> None:
         assert f", {name} {locked[1]}," in NOTE, AGAIN
 
 
-def test_the_layout_prints_as_noted() -> None:
+def test_the_layout_prints_as_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A tree with the noted paths and specs prints as noted."""
+    # No path is shortened.
+    monkeypatch.setenv("COLUMNS", "99")
     title = "--- tunix llama3p1_405b on 512 ---\n"
     noted = NOTE.partition(title)[2].partition("\n\n")[0]
     mesh = AbstractMesh((128, 4), ("fsdp", "tp"))
