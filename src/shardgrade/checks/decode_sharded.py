@@ -282,16 +282,8 @@ CHECKS = {
         LOST,
         read="The API",
     ),
-    "write": same.values(
-        CASES,
-        of_calls(lambda made: made.caches),
-        WRITE,
-    ),
-    "wrong": same.values(
-        CASES,
-        of_calls(lambda made: made.outputs),
-        WRONG,
-    ),
+    "write": same.values(CASES, of_calls(lambda made: made.caches), WRITE),
+    "wrong": same.values(CASES, of_calls(lambda made: made.outputs), WRONG),
     # First, because another sharding compiles another program.
     "layout": same.placement(
         CASES,

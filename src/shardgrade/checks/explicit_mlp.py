@@ -99,11 +99,7 @@ BYTES = same.AtMost(1, same.SENT)
 CHECKS = {
     "types": same.types(CASES),
     "type": same.contract(CASES, type_of, TYPE, read=LEFT),
-    "wrong": same.values(
-        CASES,
-        measures.result,
-        WRONG,
-    ),
+    "wrong": same.values(CASES, measures.result, WRONG),
     "slopes": same.values(
         STEPS,
         of_steps(lambda made: made[0]),

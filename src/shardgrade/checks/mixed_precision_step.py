@@ -141,10 +141,7 @@ CHECKS = {
     "types": same.types(ALL),
     "wrong": same.values(LARGE, change, WRONG, agree=same.Near([0.02])),
     "loss": same.values(
-        ALL,
-        lambda seen: seen.result[1],
-        LOSS,
-        agree=same.Near([0.01]),
+        ALL, lambda seen: seen.result[1], LOSS, agree=same.Near([0.01])
     ),
     "rounded": same.values(
         CASES,

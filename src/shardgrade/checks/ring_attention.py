@@ -218,7 +218,7 @@ CASES = [
 ]
 NARROW = [call_on(1, COUNT, "hard_to_add", 512, 2, 16)]
 EXAMPLE = CASES[0].call
-EIGHT, LOCAL = "On eight devices", "Positions within a block"
+EIGHT = "On eight devices"
 LOOP, MAXIMUM = "A loop in Python", "A sum without its maximum"
 WRONG = "this is not causal attention"
 SLOPES = "y or a gradient of (y**2).sum() is wrong"

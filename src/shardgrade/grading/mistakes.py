@@ -197,8 +197,7 @@ def is_made(
 def name_axis(mistake: Mistake, rest: str) -> Mistake:
     """Write the axis that the text names into a mistake's sentence."""
     # In the call's first lines alone: an axis can also be a variable.
-    line = re.match(r"(.*\(\n)?.*", rest)
-    name = re.search(r'"(\w+)"', line[0]) if line else None
+    name = re.match(r'(?:.*\(\n)?.*?"(\w+)"', rest)
     axis = f' \\1 "{name[1]}"' if name else ""
     says = re.sub(r' (over|along) "{axis}"', axis, mistake.says)
     return replace(mistake, says=says)

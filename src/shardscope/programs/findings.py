@@ -87,7 +87,7 @@ def _unused(program: "Program") -> list[Argument]:
     ]
 
 
-def _path(each: Argument) -> tuple[str, int]:
+def _held(each: Argument) -> tuple[str, int]:
     return each.wanted.path, each.wanted.bytes_per_device
 
 
@@ -110,7 +110,7 @@ def copied(program: "Program") -> Found:
     other way copies less.
     """
     for each in program.arguments or ():
-        path, held = _path(each)
+        path, held = _held(each)
         whole = held == each.wanted.nbytes < each.transfer
         why = f"{each.given}, copied to the devices before the call"
         if each.transfer and (whole or each.given != "a NumPy array"):
@@ -125,7 +125,7 @@ def resharded(program: "Program") -> Found:
         if after and not each.asked and axes_of(before) != axes_of(after):
             why = f"{before.where}, but comes back as {after.where}"
             how = "so the next call compiles again: give jit out_shardings"
-            yield *_path(each), f"{why}, {how}"
+            yield *_held(each), f"{why}, {how}"
 
 
 def retyped(program: "Program") -> Found:
@@ -134,7 +134,7 @@ def retyped(program: "Program") -> Found:
         before, after = each.wanted, each.returned
         if after and after.dtype != before.dtype:
             why = f"{before.dtype}, but comes back as {after.dtype}"
-            yield *_path(each), f"{why}, which can't take its memory"
+            yield *_held(each), f"{why}, which can't take its memory"
 
 
 def same_work(program: "Program") -> Found:
@@ -169,7 +169,7 @@ def kept(program: "Program") -> Found:
     why = "not donated, though a new one comes back: right if you need both"
     for each in _state(program):
         if not each.donated:
-            yield *_path(each), why
+            yield *_held(each), why
 
 
 def freed(program: "Program") -> Found:
@@ -177,7 +177,7 @@ def freed(program: "Program") -> Found:
     why = "donated, but no result takes its memory"
     for each in _unused(program):
         if not each.returned:
-            yield *_path(each), f"{why}: right if it only has to be freed"
+            yield *_held(each), f"{why}: right if it only has to be freed"
 
 
 def reduced_whole(program: "Program") -> Found:
@@ -203,7 +203,7 @@ def reduced_whole(program: "Program") -> Found:
             ):
                 why = f"gradient added up whole over {' and '.join(axes)}"
                 how = "right on CPU, and for GPUs it is reduce-scattered"
-                yield *_path(each), f"{why}: {how}"
+                yield *_held(each), f"{why}: {how}"
 
 
 def nothing_sharded(program: "Program") -> Found:
@@ -217,7 +217,7 @@ def nothing_sharded(program: "Program") -> Found:
         held = sum(each.wanted.bytes_per_device for each in arrays)
         if count > 1 and held == sum(x.wanted.nbytes for x in arrays):
             for each in arrays:
-                yield *_path(each), f"{why}: right for data parallelism"
+                yield *_held(each), f"{why}: right for data parallelism"
 
 
 WRONG: Rules = (captured, copied, resharded, retyped, same_work)
