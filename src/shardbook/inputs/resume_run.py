@@ -136,7 +136,8 @@ def runs_of(
         slow: Whether a checkpoint takes 0.2 s to be complete once it is
             written, or 1 s before a kill, for which the kill does not wait.
         biases: The names of the biases in all runs but the first.
-        refused: Whether to note an error that the last run raises.
+        refused: Whether to note an error that the last run raises, before
+            it makes a state.
 
     Returns:
         For each run that was not killed, its number as ``"run"``, from 1;
@@ -190,9 +191,9 @@ def runs_of(
                         path, model[0], make, step, batch, *last
                     )
                 except Exception as error:
-                    if not refused or number < len(stops):
+                    if not refused or number < len(stops) or noted["make"]:
                         raise
-                    noted["error"] = type(error).__name__
+                    noted["error"] = f"{type(error).__name__}: {error}"
             if "left" in noted:
                 path, killed_at = noted["left"], None
                 continue

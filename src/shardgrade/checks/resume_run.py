@@ -50,6 +50,7 @@ GIVEN = {
         killed_at="1",
         writing=YES,
         slow=YES,
+        refused=YES,
     ): "where the first run is killed as it begins its first checkpoint",
 }
 CASES = [same.Case(call, given) for call, given in GIVEN.items()]
@@ -212,6 +213,12 @@ def describe_refusal(seen: same.Seen) -> str:
     return "an error" if "error" in seen.result[-1] else "no error"
 
 
+def describe_error(seen: same.Seen) -> str:
+    """Give the error of the run after one that was killed."""
+    error = seen.result[-1].get("error")
+    return f"run 2 raises {error}" if error else "run 2 begins at step 0"
+
+
 def list_lost(seen: same.Seen) -> str:
     """Name the checkpoints that are gone after the error."""
     first, last = map(complete, seen.result)
@@ -265,6 +272,12 @@ def quantities(attempt: same.Attempt) -> dict[str, str]:
 
 
 NO_STATE = "a run does not return the state"
+IN_PLACE = (
+    "the first run is killed while it writes its first checkpoint, of step "
+    "1, and the next one takes what is there for complete, or fails at "
+    "it: write a checkpoint beside its place, rename it once all is "
+    "written, and pass over any other name"
+)
 NOT_ASKED = (
     "a run does not train exactly its steps, each with its own batch, so "
     "the grader could not kill the run that it meant to"
@@ -332,6 +345,7 @@ HELD_UP = (
 )
 BATCH = "A number that is off by one"
 CHECKS = {
+    "in_place": same.contract(EARLY, describe_error, IN_PLACE),
     "not_asked": same.contract(
         EARLY, list_ended, NOT_ASKED, agree=same_ended
     ),
