@@ -109,8 +109,8 @@ def changed(node: ast.AST) -> str | None:
             return ast.unparse(node).replace(
                 f"({ast.unparse(times)}", "(1000", 1
             )
-        case ast.keyword(arg="agree" | "rivals" | "under"):
-            return f"{node.arg}={'()' if node.arg == 'rivals' else None}"
+        case ast.keyword(arg="agree" | "under"):
+            return f"{node.arg}=None"
     return None
 
 

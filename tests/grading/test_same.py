@@ -165,34 +165,6 @@ def test_a_shape_is_no_array(problem: Callable[..., None]) -> None:
     assert error.got.startswith("['x'] ShapeDtypeStruct(shape=(4,)")
 
 
-def test_a_rival_has_a_sentence_of_its_own(
-    problem: Callable[..., None],
-) -> None:
-    """A known wrong answer, of a step too, is reported as such."""
-    problem(lambda factor: lambda x: factor * x)
-    check = same.values(
-        "toy(3)(normal(4))",
-        measures.result,
-        "why",
-        read="read",
-        rivals=[
-            same.Rival(
-                lambda factor: lambda x: factor + x, "a sum", read="Hints"
-            )
-        ],
-    )
-
-    known = fails(check, lambda factor: lambda x: x + factor)
-    unknown = fails(check, lambda factor: lambda x: x)
-
-    assert known
-    assert unknown
-    assert (known.why, known.read) == ("a sum", "Hints")
-    said = "why (the numbers are 0.3333 times the right ones)"
-    assert (unknown.why, unknown.read) == (said, "read")
-    assert check.sections == ("read", "Hints")
-
-
 def summing_step(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
     """Return a step that sums over the devices."""
     whole = NamedSharding(mesh, P())

@@ -1,6 +1,5 @@
 """What a right ``fsdp_step`` must show."""
 
-from shardbook.problems.fsdp_step import fsdp_step
 from shardgrade.grading import measures, same
 
 MAKE = "fsdp_step(squared_error, FSDP_SPECS, {mesh}, "
@@ -24,13 +23,6 @@ REPEATED = same.on_meshes(
     carry=True,
 )[-2]
 EXAMPLE = CASES[0].call
-ADDED = same.Rival(
-    lambda loss, specs, mesh, rate: fsdp_step(
-        loss, specs, mesh, rate * mesh.shape["data"]
-    ),
-    "the gradients of the devices are added, not averaged",
-    read="Gradients that are added, not averaged",
-)
 WRONG = "these are not the parameters after a step and the loss before"
 LAYOUT = "the parameters are not sharded by specs, or the loss by P()"
 LATER = (
@@ -60,7 +52,7 @@ TALK = (
 )
 CHECKS = {
     "types": same.types(CASES),
-    "wrong": same.values(CASES, measures.result, WRONG, rivals=[ADDED]),
+    "wrong": same.values(CASES, measures.result, WRONG),
     "layout": same.placement(
         CASES, measures.shards, LAYOUT, read="The API"
     ),

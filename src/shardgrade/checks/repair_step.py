@@ -208,7 +208,7 @@ CHECKS = {
         agree=budget(1, f"programs compiled in calls 2 to {CALLS}"),
     ),
     "compare_with_par": same.Check(
-        "remark", CASES[:1], compare_with_par, ("Solution",)
+        "remark", CASES[:1], compare_with_par, "Solution"
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

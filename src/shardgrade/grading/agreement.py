@@ -105,13 +105,11 @@ class Limited:
         count: The number.
         limit: The most that it may be.
         unit: What is counted, as in ``"bytes that a device sends"``.
-        made: What it is made of, as in ``"3 all-reduce"``.
     """
 
     count: float
     limit: int
     unit: str
-    made: str = ""
 
     @property
     def exceeded(self) -> bool:
@@ -120,8 +118,7 @@ class Limited:
 
     def words(self) -> tuple[str, str]:
         """Write the number, and the limit."""
-        made = f", in {self.made}" if self.made else ""
         return (
-            f"{self.count:,} {self.unit}{made}",
+            f"{self.count:,} {self.unit}",
             f"at most {self.limit:,} {self.unit}",
         )

@@ -43,6 +43,7 @@ class Mistake:
         also: Other texts of the solution, and what is written instead.
         kind: The kind of the checks that find it.
         read: The section of the page to read.
+        counts: Whether a few whole numbers tell it too.
     """
 
     right: str
@@ -51,6 +52,7 @@ class Mistake:
     also: tuple[tuple[str, str], ...] = ()
     kind: str = "values"
     read: str = "Problem"
+    counts: bool = False
 
 
 def keep_first(tree: Any, axis: Any) -> Any:
@@ -139,12 +141,13 @@ def name_mistake(
         is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
         for each in floats
     ) and any(each.size > FEW or each.ravel()[0] % 1 for each in floats)
+    tells = tells or kind != "values"
     # Several processes would wait for each other.
-    if jax.process_count() > 1 or (kind == "values" and not tells):
+    if jax.process_count() > 1:
         return None
     text = read_solution(problem)
     for mistake in read_mistakes(problem):
-        if mistake.kind != kind:
+        if mistake.kind != kind or not (tells or mistake.counts):
             continue
         for at in re.finditer(re.escape(mistake.right), text):
             # An edit may make code that can't run for these arguments.

@@ -7,7 +7,7 @@ check computes by hand what is expected.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,6 @@ from shardgrade.grading.attempt import (
     NotWritten as NotWritten,
     Wrong as Wrong,
     arguments as arguments,
-    begin,
     solution as solution,
 )
 from shardgrade.grading.cases import (
@@ -60,6 +59,7 @@ from shardgrade.grading.repeat_step import (
     paths_by_deletion as paths_by_deletion,
     require_alive as require_alive,
 )
+from shardgrade.grading.surplus import describe_surplus
 from shardgrade.grading.wrong_arrays import describe_wrong_arrays
 
 
@@ -74,29 +74,12 @@ class Check:
             that is right.
         cases: The calls that must show it.
         run: Raises Wrong for an attempt that does not show it in a case.
-        sections: The headings that a verdict of this part may name.
+        read: The heading that a verdict of this part names.
     """
 
     kind: str
     cases: Sequence[Case]
     run: Callable[[Attempt, Case], None]
-    sections: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A known wrong answer, with a sentence of its own.
-
-    Attributes:
-        answer: Takes the arguments of the attempt; for a problem that
-            returns a step, it returns another.
-        why: What is wrong with it.
-        read: The section of the page to read.
-    """
-
-    answer: Callable[..., Any]
-    why: str
-    _: KW_ONLY
     read: str
 
 
@@ -107,7 +90,6 @@ def declare(
     why: str,
     *,
     read: str = "Problem",
-    rivals: Iterable[Rival] = (),
     agree: Callable[[Any, Any], bool] | None = None,
     under: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> Check:
@@ -121,7 +103,6 @@ def declare(
             which the solution isn't called.
         why: What it means if it does not.
         read: The section of the page to read then.
-        rivals: Wrong answers that are known, beside ``mistakes.toml``.
         agree: Tells whether the attempt's and the solution's agree, such
             as an :class:`~shardgrade.grading.agreement.AtMost`. Without it,
             numbers do if they are nearly the same, and all else if it is
@@ -132,7 +113,6 @@ def declare(
         The check.
     """
     agree = agree or is_close
-    known = tuple(rivals)
     if isinstance(cases, Case | str):
         cases = [cases]
     calls = [
@@ -146,11 +126,18 @@ def declare(
         found = of(seen)
         if isinstance(found, Limited):
             if found.exceeded:
+                theirs = observe(solution(attempt.problem), case)
+                more = describe_surplus(
+                    of, lambda each: not each.exceeded, seen, theirs
+                )
                 attempt.name_call(case.code, case.given)
                 got, expected = found.words()
-                raise Wrong(why, got=got, expected=expected, read=read)
+                raise Wrong(
+                    why + more, got=got, expected=expected, read=read
+                )
             return
-        wanted = of(observe(solution(attempt.problem), case))
+        theirs = observe(solution(attempt.problem), case)
+        wanted = of(theirs)
         if agree(found, wanted):
             where = copies_apart(found) if kind == "values" else ""
             if not where:
@@ -165,32 +152,28 @@ def declare(
                 read=read,
             )
         reason, section = why, read
-        for rival in known:
-            answer, parts = begin(case.call, attempt.problem, rival.answer)
-            for positional, named in parts:
-                answer = answer(*positional, **named)
-            if agree(found, answer):
-                reason, section = rival.why, rival.read
-                break
-        else:
-            mistake = name_mistake(
-                attempt.problem,
-                kind,
-                found,
-                wanted,
-                give=lambda edited: of(observe(edited, case)),
-                agree=agree if isinstance(agree, Near) else None,
+        mistake = name_mistake(
+            attempt.problem,
+            kind,
+            found,
+            wanted,
+            give=lambda edited: of(observe(edited, case)),
+            agree=agree if isinstance(agree, Near) else None,
+        )
+        if mistake:
+            reason, section = mistake.says, mistake.read
+        elif kind == "values":
+            reason += describe_wrong_arrays(found, wanted, agree)
+        elif kind in ("placement", "memory", "communication"):
+            reason += describe_surplus(
+                of, lambda each: agree(each, wanted), seen, theirs
             )
-            if mistake:
-                reason, section = mistake.says, mistake.read
-            elif kind == "values":
-                reason += describe_wrong_arrays(found, wanted, agree)
         attempt.name_call(case.code, case.given)
         words = getattr(agree, "words", difference)
         got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
-    return Check(kind, calls, run, (read, *(each.read for each in known)))
+    return Check(kind, calls, run, read)
 
 
 def numbered(name: str) -> Callable[[Iterable[Check]], dict[str, Check]]:

@@ -1,6 +1,7 @@
 """Lower and compile a call, without harm to what it is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -27,14 +28,21 @@ def compile_lowered(
         or any_lines
     ):
         return lowered.compile()
-    before = settings["jax_enable_compilation_cache"]
+    with without_cache():
+        # With an option, here of its usual value, jax does not take what
+        # it has compiled for a call of the same function.
+        return lowered.compile({"xla_embed_ir_in_executable": False})
+
+
+@contextmanager
+def without_cache() -> Iterator[None]:
+    """Let jax not take programs from its cache of files."""
+    before = jax.config.values["jax_enable_compilation_cache"]
     try:
         # jax asks once whether to use the cache, until it is reset.
         jax.config.update("jax_enable_compilation_cache", False)
         compilation_cache.reset_cache()
-        # With an option, here of its usual value, jax does not take what
-        # it has compiled for a call of the same function.
-        return lowered.compile({"xla_embed_ir_in_executable": False})
+        yield
     finally:
         jax.config.update("jax_enable_compilation_cache", before)
         compilation_cache.reset_cache()

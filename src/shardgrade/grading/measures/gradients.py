@@ -9,7 +9,6 @@ import jax
 from shardgrade.grading.agreement import SENT, Limited
 from shardgrade.grading.attempt import Attempt
 from shardgrade.grading.cases import Case
-from shardgrade.grading.measures.programs import count_collectives
 from shardgrade.grading.note_programs import compile_and_run
 from shardscope.programs.report import Program
 
@@ -62,12 +61,10 @@ def take_gradients(
 def sent_over_model(made: Slopes) -> Limited:
     """Count what is sent, but over "data" alone."""
     count = made.program.sent() - made.program.sent("data")
-    kinds = count_collectives([made.program])
-    return Limited(count, made.over_model, SENT, kinds)
+    return Limited(count, made.over_model, SENT)
 
 
 def sent_over_data(made: Slopes) -> Limited:
     """Count what is sent over "data"."""
     count = made.program.sent("data")
-    kinds = count_collectives([made.program])
-    return Limited(count, made.over_data, SENT, kinds)
+    return Limited(count, made.over_data, SENT)
