@@ -279,8 +279,8 @@ IN_PLACE = (
     "written, and pass over any other name"
 )
 NOT_ASKED = (
-    "a run does not train exactly its steps, each with its own batch, so "
-    "the grader could not kill the run that it meant to"
+    "a run does not train exactly its steps, step i with batch i, so the "
+    "grader could not kill the run that it meant to"
 )
 STOPS = "a run must train to the step `stop`, the first one from step 0"
 BEGINS = (
