@@ -41,6 +41,7 @@ ROUNDED = MANY.astype("bfloat16").astype("float32")
         (np.where(X > 0, np.nan, X), X, "NaN"),
         ((X * np.nan, Y + 1), (X, Y), "NaN in [0]"),
         (X[[0, 2, 3, 1]], X, "right rows in another order: row 2 is at 1"),
+        (np.ones(1), np.full(1, 4.0), "it is 1 / 4 times the right number"),
         (ROUNDED, MANY, "perhaps something is rounded to bfloat16"),
     ],
 )
@@ -59,7 +60,7 @@ def test_what_is_plain_to_see(
         (X.T, X),
         ("some", "other"),
         # Any number is a multiple of another.
-        (np.ones(1), np.full(1, 2.0)),
+        (np.ones(1), np.full(1, 2.5)),
         # As rounding makes it.
         (1.01 * X, X),
     ],

@@ -19,13 +19,20 @@ CASES = same.on_meshes(
 EXAMPLE = CASES[0].call
 N = jax.device_count()
 WIDE = 3 * N // 2
-# What must be refused, and what the message must name.
+LONG = "the spec has more entries than the array has dimensions"
+NO_AXIS = "the mesh has no axis of a name in the spec"
+TWICE = "the spec names a mesh axis twice"
+# What must be refused, why, and what the message must name.
 MISTAKES = (
-    ('(16, 16), P("data", None, None)', "3 2"),
-    ('(16, 16), P(("data", "modle"))', "modle data model"),
-    ('(16, 16), P("model", ("data", "model"))', "model"),
-    ('(16, 16), P(("data", "data"))', "data"),
-    (f'({WIDE}, 7), P(("data", "model"))', f"{WIDE} {N} data model"),
+    ('(16, 16), P("data", None, None)', LONG, "3 2"),
+    ('(16, 16), P(("data", "modle"))', NO_AXIS, "modle data model"),
+    ('(16, 16), P("model", ("data", "model"))', TWICE, "model"),
+    ('(16, 16), P(("data", "data"))', TWICE, "data"),
+    (
+        f'({WIDE}, 7), P(("data", "model"))',
+        "the devices don't divide a size",
+        f"{WIDE} {N} data model",
+    ),
 )
 CHECKS = {
     "shape": same.values(
@@ -40,11 +47,11 @@ CHECKS = {
     **same.numbered("mistake")(
         same.refusal(
             f"shard_shape({each}, mesh_of(2, {N // 2}))",
-            "a ValueError must say what is wrong with the spec",
+            f"{why}: raise a ValueError that names what the page asks for",
             read="Four mistakes",
             names=words,
         )
-        for each, words in MISTAKES
+        for each, why, words in MISTAKES
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

@@ -42,7 +42,7 @@ class Mistake:
             after the text.
         also: Other texts of the solution, and what is written instead.
         kind: The kind of the checks that find it.
-        read: The section of the page to read.
+        read: The section of the page to read, if not that of the check.
         counts: Whether a few whole numbers tell it too.
     """
 
@@ -51,7 +51,7 @@ class Mistake:
     says: str
     also: tuple[tuple[str, str], ...] = ()
     kind: str = "values"
-    read: str = "Problem"
+    read: str = ""
     counts: bool = False
 
 

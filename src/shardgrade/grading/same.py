@@ -161,7 +161,7 @@ def declare(
             agree=agree if isinstance(agree, Near) else None,
         )
         if mistake:
-            reason, section = mistake.says, mistake.read
+            reason, section = mistake.says, mistake.read or read
         elif kind == "values":
             reason += describe_wrong_arrays(found, wanted, agree)
         elif kind in ("placement", "memory", "communication"):

@@ -15,6 +15,8 @@ NAMES = 4
 # How near numbers must be to a multiple of others, as a part of the largest
 # one; and how far a factor must be from 1 to be a mistake and no rounding.
 NEAR, APART = 0.01, 0.05
+# Up to which whole number one number tells a factor, and how near it is.
+MOST, EXACT = 64, 1e-4
 # How far off numbers of bfloat16 may be, as a part of the largest; and of
 # how many rows the order is looked at.
 ROUGH, ROWS = 2**-6, 1024
@@ -74,16 +76,28 @@ def describe_numbers(pairs: dict[str, Any]) -> list[str]:
         return [f"NaN in {listed(nan)}" if len(pairs) > 1 else "NaN"]
     # One number is a multiple of any other, and near many.
     if sum(got.size for got, _ in pairs.values()) < 2:
-        return []
+        return describe_number(*next(iter(pairs.values())))
     if not any(got.any() for got, _ in pairs.values()):
         return ["all zeros"]
     if factor := common_factor(pairs.values()):
         return [f"the numbers are {factor:.4g} times the right ones"]
+    if factor := common_factor(pairs.values(), off=True):
+        wrong = "the numbers that are wrong are"
+        return [f"{wrong} {factor:.4g} times the right ones"]
     rows = [find_moved_row(*pair) for pair in pairs.values()]
     if all(rows):
         return [f"right rows in another order: {rows[0]}"]
     if all(looks_rounded(*pair) for pair in pairs.values()):
         return ["perhaps something is rounded to bfloat16"]
+    return []
+
+
+def describe_number(got: Any, right: Any) -> list[str]:
+    """Say which whole number, or part, one number is of the right one."""
+    factor = float(got.sum() / (right.sum() or np.nan))
+    for ratio, words in ((factor, ""), (1 / (factor or np.nan), "1 / ")):
+        if 2 <= abs(ratio) <= MOST and abs(ratio - round(ratio)) < EXACT:
+            return [f"it is {words}{round(ratio)} times the right number"]
     return []
 
 
@@ -129,16 +143,28 @@ def listed(paths: list[str]) -> str:
     return f"{names} and {more} more" if more > 0 else names
 
 
-def common_factor(pairs: Iterable[tuple[Any, Any]]) -> float:
-    """Give what all right numbers were multiplied by; 0 if by no one."""
+def common_factor(
+    pairs: Iterable[tuple[Any, Any]], *, off: bool = False
+) -> float:
+    """Give what right numbers were multiplied by; 0 if by no one.
+
+    Args:
+        pairs: What the attempt gave and what is right.
+        off: Whether to look at numbers that are off alone.
+    """
     got, expected = (
         np.concatenate([each.ravel() for each in side])
         for side in zip(*pairs, strict=True)
     )
+    if off:
+        wrong = ~np.isclose(got, expected, rtol=NEAR)
+        got, expected = got[wrong], expected[wrong]
+        if got.size < ROWS // 16:
+            return 0
     square = expected @ expected
     if not np.isfinite(got).all() or not square > 0:
         return 0
     factor = float(got @ expected / square)
-    off = np.abs(got - factor * expected).max()
-    near = off <= NEAR * np.abs(factor * expected).max()
+    most = np.abs(got - factor * expected).max()
+    near = most <= NEAR * np.abs(factor * expected).max()
     return factor if near and abs(factor - 1) > APART else 0
