@@ -140,7 +140,10 @@ TOUCHED = "an array that the pattern does not match is another object now"
 LOST = "an array has lost its sharding"
 WHOLE = "a program needs far more memory on a device than the shards do"
 TALK = "each device can edit its own shards without the others"
-COPIED = "an array is copied onto a device, from the host or another device"
+COPIED = (
+    "an array is copied onto a device, from the host or another device: "
+    "what edit makes itself is on one device, unless jit has out_shardings"
+)
 UNMATCHED = (
     "a pattern that matches no whole path must be a ValueError with the "
     "pattern in its message"

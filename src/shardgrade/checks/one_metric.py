@@ -35,6 +35,12 @@ CHECKS = {
     "float": same.contract(
         CASES, measures.class_name, "the result must be a Python float"
     ),
+    "agree": same.values(
+        CASES,
+        measures.equal_in_all,
+        "the processes get different numbers",
+        read="A computation in one process",
+    ),
     "mean": same.values(
         CASES,
         measures.result,
@@ -42,12 +48,6 @@ CHECKS = {
         # Of numbers from -100 to 100, added up in any order.
         agree=lambda found, wanted: abs(found - wanted) < 1e-3,
         read="A mean of means",
-    ),
-    "agree": same.values(
-        CASES,
-        measures.equal_in_all,
-        "the processes get different numbers",
-        read="A computation in one process",
     ),
     "travel": same.communication(
         LARGE,

@@ -70,4 +70,10 @@ CHECKS = {
     "no_tx": same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),
 }
 # What to read when an attempt raises: words of the error, a section.
-ERRORS = (("mesh context or metadata", "Annotated Variables"),)
+ERRORS = (
+    ("mesh context or metadata", "Annotated Variables"),
+    (
+        "array axis|rank at least",
+        "Matched by shape alone, or by path alone",
+    ),
+)

@@ -16,22 +16,39 @@ ORDER = cases("mlp(8, 16, 8), {mesh}, OVERLAPPING")
 VISION, SMALL = "vision(16, 8), {mesh}", "mlp(8, 8, 8), {mesh}"
 KEY, COUNT = "dropout.rngs.key", "dropout.rngs.count"
 KERNELS, BIASES = "up.kernel down.kernel", "up.bias down.bias"
-# What must be refused, paths that the message must have, and paths that it
-# must not have.
+# What must be refused and why, paths that the message must have, and paths
+# that it must not have.
 REFUSED = (
     # A later rule would fit, but the first counts.
-    (f"{SMALL}, [('.*', P('data', None)), ('.*', P())]", BIASES, KERNELS),
-    (f"{VISION}, RULES[:-1]", f"norm.var {KEY}", "conv.kernel"),
+    (
+        f"{SMALL}, [('.*', P('data', None)), ('.*', P())]",
+        "a spec has more entries than its array has dimensions",
+        BIASES,
+        KERNELS,
+    ),
+    (
+        f"{VISION}, RULES[:-1]",
+        "no rule matches some arrays, one of them a scalar",
+        f"norm.var {KEY}",
+        "conv.kernel",
+    ),
     (
         f"{VISION}, [('dropout.*', P(None)), *RULES]",
+        "the spec of a scalar has an entry",
         f"{KEY} {COUNT}",
         "norm",
     ),
-    ("mlp(8, 15, 8), {mesh}, RULES", f"{KERNELS} up.bias", "down.bias"),
+    (
+        "mlp(8, 15, 8), {mesh}, RULES",
+        "the devices do not divide a size",
+        f"{KERNELS} up.bias",
+        "down.bias",
+    ),
     # The down.bias has no rule, and to the others theirs does not fit.
     (
         f"{SMALL}, [('up.kernel', P('modle')), ('.*kernel', "
         "P('data', 'data')), ('up.bias', P(('data', 'data')))]",
+        "a spec names an axis twice, or one that the mesh doesn't have",
         f"{KERNELS} {BIASES}",
         "",
     ),
@@ -70,11 +87,11 @@ CHECKS = {
     **same.numbered("refused")(
         same.refusal(
             cases(arguments)[-1],
-            "a ValueError must name each array that can't be placed, "
-            "and no other",
+            f"{why}: a ValueError must name each array that can't be "
+            "placed, and no other",
             names=paths,
             never=others,
         )
-        for arguments, paths, others in REFUSED
+        for arguments, why, paths, others in REFUSED
     ),
 }

@@ -60,7 +60,10 @@ from shardgrade.grading.repeat_step import (
     require_alive as require_alive,
 )
 from shardgrade.grading.surplus import describe_surplus
-from shardgrade.grading.wrong_arrays import describe_wrong_arrays
+from shardgrade.grading.wrong_arrays import (
+    describe_layouts,
+    describe_wrong_arrays,
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ def declare(
         elif kind == "values":
             reason += describe_wrong_arrays(found, wanted, agree)
         elif kind in ("placement", "memory", "communication"):
-            reason += describe_surplus(
+            reason += describe_layouts(found, wanted) or describe_surplus(
                 of, lambda each: agree(each, wanted), seen, theirs
             )
         attempt.name_call(case.code, case.given)

@@ -37,6 +37,8 @@ def describe_wrong_arrays(
     Returns:
         Words for the end of a sentence, or nothing where nothing is known.
     """
+    if isinstance(found, float):
+        found, wanted = (np.array(x, "f4") for x in (found, wanted))
     got, expected = map(leaves_by_path, (found, wanted))
     if got.keys() != expected.keys() or not all(
         is_array(each)
@@ -98,7 +100,32 @@ def describe_number(got: Any, right: Any) -> list[str]:
     for ratio, words in ((factor, ""), (1 / (factor or np.nan), "1 / ")):
         if 2 <= abs(ratio) <= MOST and abs(ratio - round(ratio)) < EXACT:
             return [f"it is {words}{round(ratio)} times the right number"]
+    # Of a float32 number, one in 65,536 is one of bfloat16.
+    short = got == got.astype("bfloat16").astype(float)
+    near = np.abs(got - right) <= ROUGH * np.abs(right)
+    if short.all() and near.all() and got.any():
+        return ["perhaps it is rounded to bfloat16"]
     return []
+
+
+def describe_layouts(found: Any, wanted: Any) -> str:
+    """Say which arrays are elsewhere, and where if they are whole there.
+
+    Args:
+        found: What describes the shards of the attempt's arrays, by path.
+        wanted: The same of the solution.
+    """
+    if not isinstance(wanted, dict) or found.keys() != wanted.keys():
+        return ""
+    wrong = [path for path in wanted if found[path] != wanted[path]]
+    right = [path for path in wanted if path not in wrong]
+    words = [f"wrong: {listed(wrong)}; right: {listed(right)}"]
+    shards = [str(found[path]).splitlines()[1:] for path in wrong]
+    holders = {each[0].partition(":")[0].strip() for each in shards if each}
+    if len(holders) == 1 and all(len(each) == 1 for each in shards):
+        words.append(f"whole on {holders.pop()}")
+    told = words[not right :]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _items(found: re.Match[str]) -> str:
