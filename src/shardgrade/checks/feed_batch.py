@@ -21,20 +21,17 @@ EXAMPLE = CASES[0].call
 # Of 2 MiB, so that what is sent of it can't be small.
 LARGE = same.on_meshes(CALL.replace("{batch}", "numpy_rows(4096, 128)"))
 USUAL = "numpy_rows(16, 4)"
-OTHERS = (
-    "numpy_rows(8, 4)",
-    "numpy_rows(16, 4, 1)",
-    "numpy_rows(16, 4, dtype='int32')",
-)
-# The last of many digits differs; without rows, they take no memory.
-LONG = "numpy_rows(0, 1000, 1000, 1000), numpy_rows(0, 1000, 1000, 1001)"
-APART = [
-    case
-    for pair in (LONG, *(f"{USUAL}, {other}" for other in OTHERS))
-    for case in same.on_meshes(
-        f"feed_batch(except_last({pair}), {{mesh}})"
-    )[:2]
-]
+# In what rows differ, and which. The last has no rows, so that it takes no
+# memory.
+APART = {
+    "apart": ("shapes", f"{USUAL}, numpy_rows(8, 4)"),
+    "ranks": ("ranks", f"{USUAL}, numpy_rows(16, 4, 1)"),
+    "dtypes": ("dtypes", f"{USUAL}, numpy_rows(16, 4, dtype='int32')"),
+    "digits": (
+        "shapes, in the last of many digits",
+        "numpy_rows(0, 1000, 1000, 1000), numpy_rows(0, 1000, 1000, 1001)",
+    ),
+}
 CHECKS = {
     **same.numbered("batch")(
         check
@@ -77,12 +74,16 @@ CHECKS = {
         measures.local_slices,
         "a process's rows don't stand where its devices are in the mesh",
     ),
-    "apart": same.refusal(
-        APART,
-        "the processes hand in rows of different shapes or dtypes: raise a "
-        "ValueError in all of them",
-        read="Problem",
-    ),
+    **{
+        name: same.refusal(
+            same.on_meshes(f"feed_batch(except_last({pair}), {{mesh}})")[
+                :2
+            ],
+            f"the processes hand in rows of different {what}: raise a "
+            "ValueError in all of them",
+        )
+        for name, (what, pair) in APART.items()
+    },
     "message": same.refusal(
         same.on_meshes(
             f"feed_batch(except_last({USUAL}, "
