@@ -15,17 +15,11 @@
   }
 
   function find(text) {
-    const messages = (line) =>
-      [...line.querySelectorAll("code")].map((code) => code.textContent);
-    const quoted = lines.filter((line) => quotes(text, messages(line)));
-    if (quoted.length) return quoted;
-    // "Out of memory" is what comes after "RESOURCE_EXHAUSTED: ".
-    const parts = (line) =>
-      messages(line)
-        .flatMap((message) => message.split(": ").slice(1))
-        .filter((part) => part.includes(" "));
-    const partly = lines.filter((line) => quotes(text, parts(line)));
-    if (partly.length) return partly;
+    const messages = lines.map((line) =>
+      [...line.querySelectorAll("code")].map((code) => code.textContent),
+    );
+    const places = explained(text, messages);
+    if (places.length) return places.map((place) => lines[place]);
     const words = text.toLowerCase().match(/[a-z]+/g) ?? [];
     return lines.filter((line) =>
       words.every((word) => line.textContent.toLowerCase().includes(word)),

@@ -242,20 +242,20 @@
     const foreign = asWritten.filter(
       (term) => term.own && !isName(term) && !isKnown(term),
     );
-    const explains = ({ messages }) => quotes(query, messages);
-    const explained = sections.filter(explains);
+    const messages = sections.map((section) => section.messages);
+    const quoted = explained(query, messages).map((i) => sections[i]);
     // What is left of "pipeline parallelism" is something else.
     const few = foreign.length && terms.length < 2 && !terms.some(isName);
     let found =
       few || !terms.length ? [] : best(fitOf(row, terms), sections);
-    if (!found.length && !explained.length && terms.length > 1) {
+    if (!found.length && !quoted.length && terms.length > 1) {
       found = best(overlapOf(terms, sections), sections);
     }
-    found = [...new Set([...explained, ...found])];
+    found = [...new Set([...quoted, ...found])];
     const about = (isIt) => topics.filter(({ names }) => names.some(isIt));
     // "Decoding" is a topic, and "decoder" a word of many messages.
     const words = (text) => ` ${split(text).map(stem).join(" ")} `;
-    let asked = explained.length
+    let asked = quoted.length
       ? []
       : about((name) => words(query).includes(words(name)));
     if (!found.length && !asked.length && asWritten.length) {
@@ -278,7 +278,7 @@
     const several = foreign.length + terms.length > 1;
     // Of a message, what is missing are the reader's own names.
     const own = found.length || several ? foreign : terms;
-    const missing = explained.length ? [] : own;
+    const missing = quoted.length ? [] : own;
     const named = missing.map(({ words }) => words).join("”, “");
     if (found.length) counted.append(`Sections found: ${found.length}. `);
     if (missing.length) counted.append(`No page has “${named}”. `);
@@ -299,7 +299,7 @@
     for (const section of found) {
       const { page, on, id, title } = section;
       // All of a message would be marked.
-      const shown = explains(section) ? [] : terms;
+      const shown = quoted.includes(section) ? [] : terms;
       const item = add(list, "li");
       const link = add(item, "a", { href: `${page}.html${id && "#"}${id}` });
       addMarked(link, id ? `${on} > ${title}` : title, shown);

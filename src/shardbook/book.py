@@ -6,6 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from shardbook.messages import found
+
 HERE = Path(__file__).parent
 CLONE = HERE.parents[1]
 # In a wheel, the pages are in the package.
@@ -43,7 +45,7 @@ def headings(name: str) -> list[str]:
 def hints(name: str) -> list[tuple[str, str]]:
     """Return the title and the text of each hint of a problem."""
     _, _, text = _page(name).partition("\n## Hints\n")
-    return HINT.findall(_readable(text.partition("\n## ")[0]))
+    return HINT.findall(readable(text.partition("\n## ")[0]))
 
 
 def statement(name: str) -> str:
@@ -55,7 +57,7 @@ def statement(name: str) -> str:
     ):
         pattern = rf"^(## {section}\n).*?(?=^## |\Z)"
         text = re.sub(pattern, rf"\1\n{words}\n\n", text, flags=re.M | re.S)
-    return _readable(text)
+    return readable(text)
 
 
 class Section(NamedTuple):
@@ -90,10 +92,15 @@ class Section(NamedTuple):
         """What never varies of each message."""
         return [words for _, words in CODE.findall("\n".join(self.lines))]
 
+    @property
+    def readable(self) -> str:
+        """Its Markdown without what only Sphinx understands."""
+        return readable(f"## {self.text}").strip()
+
 
 def explanations() -> list[Section]:
     """List the sections that explain errors, in the order of the guide."""
-    found = []
+    sections = []
     for name in re.findall(r"^errors/\w+$", _page("errors"), re.M):
         group = ""
         parts = re.split("^(##+) ", _page(name), flags=re.M)[1:]
@@ -102,25 +109,25 @@ def explanations() -> list[Section]:
                 group = ""
             section = Section(f"guides/{name}", group, text)
             if section.messages:
-                found.append(section)
+                sections.append(section)
             else:
                 group = section.title
-    return found
+    return sections
+
+
+def sections_on(error: str) -> dict[Section, str]:
+    """Find the guide's sections on what was pasted, the best one first.
+
+    Each comes with the text before its message, for the traceback.
+    """
+    sections = explanations()
+    places = found(error, [each.messages for each in sections])
+    return {sections[place]: before for place, before in places.items()}
 
 
 def explained(error: str) -> str:
-    """Return the guide's section on an error, or ``""``.
-
-    If several match, the first one counts.
-    """
-    return next(
-        (
-            GUIDE + section.title
-            for section in explanations()
-            if any(words in error for words in section.messages)
-        ),
-        "",
-    )
+    """Name the guide's section on an error for a verdict, or ``""``."""
+    return next((GUIDE + each.title for each in sections_on(error)), "")
 
 
 def section_id(title: str) -> str:
@@ -129,13 +136,15 @@ def section_id(title: str) -> str:
     return words.lstrip("-0123456789").rstrip("-")
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Leave out of a page what only Sphinx understands."""
     for pattern, new in (
         (r"^(```)\{code-cell\} (\w+)\n(?::.*\n)*\n*", r"\1\2\n"),
         (r"^:::\{predict\} (.*)\n(?s:.*?)^:::$", r"**Predict:** \1"),
         (r"^```\{.*\n(?s:.*?)^```$\n", ""),
-        (r"\{[\w:-]+\}`~?", "`"),
+        (r"(?<!`)\{[\w:-]+\}`~?([^`]+?)(?: <[^`]*>)?`", r"`\1`"),
+        # Its title is on the page that it leads to.
+        (r"\[\]\((?:[^)]*[/#])?([\w-]+)(?:\.md)?\)", r"`\1`"),
     ):
         text = re.sub(pattern, new, text, flags=re.M)
     return text
@@ -145,14 +154,22 @@ def address(name: str, section: str = "") -> str:
     """Return where a page, or a section of it, is; ``""`` if nowhere.
 
     A section may be one that :func:`explained` gave.
-    That is the book that was built in this clone, else the site that the
-    package names.
     """
     page = f"problems/{name}.html"
     if section.startswith(GUIDE):
         section = section.removeprefix(GUIDE)
         pages = {each.title: each.page for each in explanations()}
         page = f"{pages.get(section, 'guides/errors')}.html"
+    base = address_of(page)
+    return base + f"#{section_id(section)}" * bool(base and section)
+
+
+def address_of(page: str) -> str:
+    """Return where a file of the site is; ``""`` if nowhere.
+
+    That is the book that was built in this clone, else the site that the
+    package names.
+    """
     built = CLONE / "docs" / "_build" / "html" / page
     base = built.as_uri() if built.exists() else ""
     with contextlib.suppress(metadata.PackageNotFoundError):
@@ -160,4 +177,4 @@ def address(name: str, section: str = "") -> str:
         for label, _, site in (url.partition(", ") for url in urls):
             if label == "Documentation" and not base:
                 base = f"{site.rstrip('/')}/{page}"
-    return base + f"#{section_id(section)}" * bool(base and section)
+    return base

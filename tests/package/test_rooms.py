@@ -46,7 +46,8 @@ ROOMS: dict[str, set[str]] = {
     "shardbook.problems": set(),
     "shardbook.inputs": set(),
     "shardbook.show_error": set(),
-    "shardbook.book": {"shardbook.problems"},
+    "shardbook.messages": set(),
+    "shardbook.book": {"shardbook.problems", "shardbook.messages"},
     "shardgrade.grading": {
         *TOOLS,
         "shardbook.problems",
@@ -68,6 +69,7 @@ ROOMS: dict[str, set[str]] = {
     "shardgrade.reader": {
         *TOOLS,
         "shardbook.problems",
+        "shardbook.messages",
         "shardbook.book",
         "shardgrade.grading",
         "shardgrade.jobs",

@@ -76,6 +76,7 @@ def test_help(run: Run) -> None:
             "open",
             "compare",
             "diff",
+            "explain",
             "reset",
         ):
             assert f"│ {command} " in result.stdout + result.stderr
@@ -108,6 +109,105 @@ def test_problems_are_listed_and_solutions_shown(
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
     assert f"All {len(NAMES)} problems are solved." in run("list").stdout
     assert run("solution", NAME).stdout == attempt_files.solution(NAME)
+
+
+LOG = """\
+Traceback (most recent call last):
+  File "/me/train.py", line 9, in <module>
+    first()
+RuntimeError: Array has been deleted with shape=float32[64,256].
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/me/train.py", line 11, in <module>
+    step(state, batch)
+  File "/env/lib/python3.13/site-packages/jax/_src/pjit.py", line 12, in f
+    raise ValueError(message)
+ValueError: Received incompatible devices for jit
+ted computation. Got argument a of f
+"""
+
+
+def test_an_error_is_explained(tmp_path: Path) -> None:
+    """``explain`` begins with one's own line, and takes what is piped."""
+    path = tmp_path / "train.log"
+    path.write_text(LOG)
+    read = CliRunner().invoke(app, ["explain", str(path)])
+    piped = CliRunner().invoke(app, ["explain"], input=LOG)
+    line, _, title, *_ = read.stdout.splitlines()
+
+    assert read.exit_code == piped.exit_code == 0
+    assert read.stdout == piped.stdout
+    assert line == "/me/train.py:11: step(state, batch)"
+    assert title.startswith("## `Received incompatible devices")
+    assert "**Instead:**" in read.stdout
+    assert "also explained: Array has been deleted\n" in read.stdout
+
+
+@pytest.mark.parametrize(
+    ("shown", "line"),
+    [
+        (LOG.replace("/me/train.py", "/me/a\nb.py"), "/me/ab.py:11: step"),
+        (
+            re.sub("^", "[rank0]: ", LOG, flags=re.M),
+            "/me/train.py:11: step",
+        ),
+        (
+            "KeyError       Traceback (most recent call last)\n"
+            "Cell In[3], line 2\n      1 a = 1\n----> 2 f(a)\n\n"
+            "File ~/env/site-packages/flax/x.py:7, in f(a)\n"
+            "----> 7     raise KeyError(a)\n\nKeyError: 1",
+            "In[3]:2: f(a)",
+        ),
+    ],
+    ids=["wrapped", "ranks", "ipython"],
+)
+def test_ones_own_line_is_read_as_it_was_shown(
+    shown: str, line: str
+) -> None:
+    """Also if no section explains the error."""
+    result = CliRunner().invoke(app, ["explain"], input=shown)
+
+    assert result.stdout.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "log", "status", "words"),
+    [
+        (["nowhere.log"], "", 2, "Can't read nowhere.log: No such file"),
+        (["."], "", 2, "Can't read .: Is a directory"),
+        ([], " \n", 2, "Standard input is empty"),
+        ([], "KeyError: 'a'", 1, "has no section on this text"),
+    ],
+)
+def test_what_can_not_be_explained(
+    arguments: list[str], log: str, status: int, words: str
+) -> None:
+    """``explain`` says why, and what to do."""
+    result = CliRunner().invoke(app, ["explain", *arguments], input=log)
+
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert words in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_explain_on_a_terminal(
+    tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fits, however narrow; without a file it doesn't wait for one."""
+    monkeypatch.setattr("terminal.COLUMNS", columns)
+    (tmp_path / "train.log").write_text(LOG)
+    terminal = Terminal(tmp_path, "explain", "train.log")
+    status = terminal.end()
+    without = Terminal(tmp_path, "explain")
+    refused = without.end()
+    lines = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.seen).splitlines()
+
+    assert (status, refused) == (0, 2)
+    assert "Name a log" in without.seen
+    assert "Received incompatible devices" in terminal.seen
+    assert max(map(len, lines)) <= columns
 
 
 def test_hints_come_one_by_one(run: Run) -> None:

@@ -19,6 +19,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from shardbook import book
+from shardbook.messages import cleaned
 from shardbook.problems import NAMES, PARTS
 from shardgrade.grading.show import COLORS, visible
 from shardgrade.grading.verdict import Verdict
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Attempt the problems of Shardbook, and be graded on 8 devices. "
-    "Compare saved programs and layouts.",
+    "Compare saved programs and layouts, and explain errors.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -49,6 +50,8 @@ CHANGES = {
     "shrunk donation": "red",
     "gone donation": "red",
 }
+# What is read of a log, from its end.
+LONGEST = 2_000_000
 OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
 
@@ -403,6 +406,52 @@ def open_(name: Name) -> None:
         with OUTPUT.capture() as page:
             _say(OUTPUT, _markdown(book.statement(name)))
         pydoc.pager(page.get())
+
+
+@app.command()
+def explain(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A log or a traceback. Without one: standard input.",
+        ),
+    ] = None,
+) -> None:
+    """Explain an error: python train.py 2>&1 | shardbook explain.
+
+    It shows your own line in the traceback, and the section of the guide
+    on the last message. The exit status is 1 if there is no section.
+    """
+    from shardgrade.reader.own_line import own_line
+
+    how = "python train.py 2>&1 | shardbook explain"
+    if not file and sys.stdin.isatty():
+        raise _fail(f"There is nothing to explain. Name a log, or: {how}")
+    try:
+        log = file.read_bytes() if file else sys.stdin.buffer.read()
+    except OSError as error:
+        raise _fail(f"Can't read {file}: {error.strerror}") from None
+    text = log[-LONGEST:].decode("utf-8", "replace")
+    if not text.strip():
+        raise _fail(f"{file or 'Standard input'} is empty. Instead: {how}")
+    sections = book.sections_on(text)
+    before = next(iter(sections.values()), next(cleaned(text)))
+    if line := own_line(before):
+        _say(OUTPUT, Text(f"{visible(line)}\n", "bold"))
+    if not sections:
+        raise _fail(
+            "The guide to errors has no section on this text. Search the "
+            f"book for its words. {book.address_of('search.html')}",
+            status=1,
+        )
+    first, *others = sections
+    _say(OUTPUT, _markdown(first.readable))
+    if address := book.address("", book.GUIDE + first.title):
+        _say(OUTPUT, f"\n{address}")
+    if others:
+        titles = "; ".join(each.title for each in others)
+        _say(OUTPUT, f"Earlier in the text, also explained: {titles}")
 
 
 @contextmanager
