@@ -92,11 +92,6 @@ class Section(NamedTuple):
         """What never varies of each message."""
         return [words for _, words in CODE.findall("\n".join(self.lines))]
 
-    @property
-    def readable(self) -> str:
-        """Its Markdown without what only Sphinx understands."""
-        return readable(f"## {self.text}").strip()
-
 
 def explanations() -> list[Section]:
     """List the sections that explain errors, in the order of the guide."""

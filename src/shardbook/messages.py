@@ -23,7 +23,6 @@ from os.path import commonprefix
 
 ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 NAMED = re.compile(r"(?:^|[^\w.])[\w.]*(?:Error|Exception|Warning): ")
-TRACEBACK = "Traceback (most"
 
 
 def _letters(text: str) -> str:
@@ -37,9 +36,8 @@ def cleaned(text: str) -> Iterator[str]:
     """
     text = ESCAPE.sub("", text).replace("\\n", "\n")
     lines = text.splitlines()
-    start = commonprefix(  # noqa: RUF071 - of characters, as meant
-        [re.sub(r"\d", "0", line) for line in lines if line.strip()]
-    )
+    zeros = [re.sub(r"\d", "0", line) for line in lines if line.strip()]
+    start = commonprefix(zeros)  # noqa: RUF071 - of characters, as meant
     size = len(re.sub("[A-Za-z]*$", "", start))
     yield "\n".join(line[size:] for line in lines)
     yield text
@@ -56,40 +54,31 @@ def found(text: str, messages: Sequence[Iterable[str]]) -> dict[int, str]:
         The place in ``messages`` of what was found, best first, with the
             text before it, where its traceback is, or else all of it.
     """
-    parts = [
-        [
-            part
-            for words in each
-            for part in words.split(": ")[1:]
-            if " " in part
-        ]
-        for each in messages
-    ]
-    pieces = [
-        (_letters(piece), clean[:start] or clean)
-        for clean in cleaned(text)
-        for piece, start in _pieces(clean)
-    ]
-    for kind in (messages, parts):
-        table = [
-            (_letters(w), i) for i, each in enumerate(kind) for w in each
-        ]
-        table.sort(key=lambda row: -len(row[0]))
+    words = [(each, i) for i, row in enumerate(messages) for each in row]
+    parts = [(part, i) for each, i in words for part in _parts(each)]
+    pieces = [each for clean in cleaned(text) for each in _pieces(clean)]
+    for kind in (words, parts):
+        rows = [(_letters(each), i) for each, i in kind]
         places: dict[int, str] = {}
-        for letters, before in pieces:
-            place = next((i for w, i in table if w in letters), None)
-            if place is not None:
-                places.setdefault(place, before)
+        for piece, clean, start in pieces:
+            have = [(-len(each), i) for each, i in rows if each in piece]
+            if have and (place := min(have)[1]) not in places:
+                places[place] = clean[:start] or clean
         if places:
             return places
     return {}
 
 
-def _pieces(text: str) -> Iterator[tuple[str, int]]:
-    """Cut a text at its exceptions; give each piece and its start."""
+def _parts(message: str) -> list[str]:
+    return [part for part in message.split(": ")[1:] if " " in part]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
+    """Cut a text at its exceptions; give letters, the text and a start."""
     end = None
     for start in [0, *(m.end() for m in NAMED.finditer(text))][::-1]:
         piece = text[start:end]
         # Code that nothing follows is all that was pasted.
-        yield piece.partition(TRACEBACK)[0] if end else piece, start
+        piece = piece.partition("Traceback (most")[0] if end else piece
+        yield _letters(piece), text, start
         end = start

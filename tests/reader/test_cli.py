@@ -175,9 +175,9 @@ def test_ones_own_line_is_read_as_it_was_shown(
 @pytest.mark.parametrize(
     ("arguments", "log", "status", "words"),
     [
-        (["nowhere.log"], "", 2, "Can't read nowhere.log: No such file"),
-        (["."], "", 2, "Can't read .: Is a directory"),
-        ([], " \n", 2, "Standard input is empty"),
+        (["nowhere.log"], "", 2, "'nowhere.log': No such file"),
+        (["."], "", 2, "'.': Is a directory"),
+        ([], " \n", 2, "nothing to explain. Name a log"),
         ([], "KeyError: 'a'", 1, "has no section on this text"),
     ],
 )
@@ -368,7 +368,7 @@ def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
     for wrong, words in (
         (("a.json", "c.json"), "c.json is not a saved layout or program"),
         (("a.json", "none.json"), "none.json: No such file"),
-        (("a.json", "."), "Can't read .: Is a directory"),
+        (("a.json", "."), "'.': Is a directory"),
         (("a.json",), "Missing argument"),
         ((NAME, "x.py"), f"shardbook compare {NAME} x.py\n"),
         (("a.json", "b.json", "--tolerance", "-1"), "Invalid value"),

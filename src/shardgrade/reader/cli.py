@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -50,8 +50,7 @@ CHANGES = {
     "shrunk donation": "red",
     "gone donation": "red",
 }
-# What is read of a log, from its end.
-LONGEST = 2_000_000
+PIPED: Any = "-"
 OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
 
@@ -410,13 +409,10 @@ def open_(name: Name) -> None:
 
 @app.command()
 def explain(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="A log or a traceback. Without one: standard input.",
-        ),
-    ] = None,
+    log: Annotated[
+        typer.FileBinaryRead,
+        typer.Argument(metavar="FILE", help="A log, or - if piped."),
+    ] = PIPED,
 ) -> None:
     """Explain an error: python train.py 2>&1 | shardbook explain.
 
@@ -425,16 +421,12 @@ def explain(
     """
     from shardgrade.reader.own_line import own_line
 
-    how = "python train.py 2>&1 | shardbook explain"
-    if not file and sys.stdin.isatty():
-        raise _fail(f"There is nothing to explain. Name a log, or: {how}")
-    try:
-        log = file.read_bytes() if file else sys.stdin.buffer.read()
-    except OSError as error:
-        raise _fail(f"Can't read {file}: {error.strerror}") from None
-    text = log[-LONGEST:].decode("utf-8", "replace")
+    # Of a long log, the end.
+    read = b"" if log.isatty() else log.read()[-2_000_000:]
+    text = read.decode("utf-8", "replace")
     if not text.strip():
-        raise _fail(f"{file or 'Standard input'} is empty. Instead: {how}")
+        how = "python train.py 2>&1 | shardbook explain"
+        raise _fail(f"There is nothing to explain. Name a log, or: {how}")
     sections = book.sections_on(text)
     before = next(iter(sections.values()), next(cleaned(text)))
     if line := own_line(before):
@@ -446,7 +438,7 @@ def explain(
             status=1,
         )
     first, *others = sections
-    _say(OUTPUT, _markdown(first.readable))
+    _say(OUTPUT, _markdown(book.readable(f"## {first.text}").strip()))
     if address := book.address("", book.GUIDE + first.title):
         _say(OUTPUT, f"\n{address}")
     if others:

@@ -5,15 +5,10 @@ import re
 # A frame as Python shows it, below a prefix that a launcher may have
 # written, and as IPython does. A terminal may have wrapped the first line.
 FRAMES = (
-    re.compile(
-        r'^(.*)  File "(?P<file>[^"]+)", line (?P<line>\d+)'
-        r"(?:.*\n(?:\S.*\n)?\1 {4,}(?P<source>\S.*))?",
-        re.M,
-    ),
-    re.compile(
-        r'(?:File|Cell) (?P<file>[^\s"]+?)(?:, line |:)(?P<line>\d+)\b'
-        r"(?s:.*?)-> (?P=line) +(?P<source>.*)"
-    ),
+    r'(?m)^(.*)  File "(?P<file>[^"]+)", line (?P<line>\d+)'
+    r"(?:.*\n(?:\S.*\n)?\1 {4,}(?P<source>\S.*))?",
+    r'(?:File|Cell) (?P<file>[^\s"]+?)(?:, line |:)(?P<line>\d+)\b'
+    r"(?s:.*?)-> (?P=line) +(?P<source>.*)",
 )
 FOREIGN = r"(site|dist)-packages|[\\/]lib(64)?[\\/]python3|^<frozen "
 
@@ -24,7 +19,7 @@ def own_line(text: str) -> str:
     That is the last frame that is in no package and not in the standard
     library; ``""`` if there is none.
     """
-    frames = [frame for each in FRAMES for frame in each.finditer(text)]
+    frames = [frame for each in FRAMES for frame in re.finditer(each, text)]
     for frame in sorted(frames, key=re.Match.start, reverse=True):
         file = frame["file"].replace("\n", "")
         if not re.search(FOREIGN, file):
