@@ -77,8 +77,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
     """Cut a text at its exceptions; give letters, the text and a start."""
     end = None
     for start in [0, *(m.end() for m in NAMED.finditer(text))][::-1]:
-        piece = text[start:end]
         # Code that nothing follows is all that was pasted.
-        piece = piece.partition("Traceback (most")[0] if end else piece
-        yield _letters(piece), text, start
+        code = "Traceback (most" if end else "\0"
+        yield _letters(text[start:end].partition(code)[0]), text, start
         end = start

@@ -178,7 +178,7 @@ def test_ones_own_line_is_read_as_it_was_shown(
         (["nowhere.log"], "", 2, "'nowhere.log': No such file"),
         (["."], "", 2, "'.': Is a directory"),
         ([], " \n", 2, "nothing to explain. Name a log"),
-        ([], "KeyError: 'a'", 1, "has no section on this text"),
+        ([], "KeyError: 'a'", 1, "No section explains it"),
     ],
 )
 def test_what_can_not_be_explained(

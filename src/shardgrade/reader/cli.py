@@ -355,9 +355,21 @@ def solution(name: Name) -> None:
 def _markdown(text: str) -> RenderableType:
     """Show Markdown on a terminal, and leave it as it is elsewhere."""
     if OUTPUT.is_terminal:
-        from rich.markdown import Markdown
+        from rich.markdown import Markdown, TableDataElement
 
-        return Markdown(text, code_theme="ansi_dark")
+        class Cell(TableDataElement):
+            """A cell of a table that loses nothing, however narrow."""
+
+            def on_text(self, context: Any, text: Any) -> None:
+                super().on_text(context, text)
+                self.content.overflow = "fold"
+
+        class Page(Markdown):
+            """Markdown with such cells."""
+
+            elements = {**Markdown.elements, "td_open": Cell}  # noqa: RUF012
+
+        return Page(text, code_theme="ansi_dark")
     return Text(text)
 
 
@@ -432,11 +444,8 @@ def explain(
     if line := own_line(before):
         _say(OUTPUT, Text(f"{visible(line)}\n", "bold"))
     if not sections:
-        raise _fail(
-            "The guide to errors has no section on this text. Search the "
-            f"book for its words. {book.address_of('search.html')}",
-            status=1,
-        )
+        search = book.address_of("search.html")
+        raise _fail(f"No section explains it. Search the book: {search}", 1)
     first, *others = sections
     _say(OUTPUT, _markdown(book.readable(f"## {first.text}").strip()))
     if address := book.address("", book.GUIDE + first.title):
