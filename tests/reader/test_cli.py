@@ -200,6 +200,11 @@ def test_explain_on_a_terminal(
     (tmp_path / "train.log").write_text(LOG)
     terminal = Terminal(tmp_path, "explain", "train.log")
     status = terminal.end()
+    (tmp_path / "old.log").write_text(
+        "AttributeError: module 'jax.lax' has no attribute 'pvary'"
+    )
+    table = Terminal(tmp_path, "explain", "old.log")
+    table.end()
     without = Terminal(tmp_path, "explain")
     refused = without.end()
     lines = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.seen).splitlines()
@@ -208,6 +213,9 @@ def test_explain_on_a_terminal(
     assert "Name a log" in without.seen
     assert "Received incompatible devices" in terminal.seen
     assert max(map(len, lines)) <= columns
+    # What is too wide for a cell of a table is wrapped, not cut.
+    assert "jax.experimental.s" in table.seen
+    assert "…" not in table.seen
 
 
 def test_hints_come_one_by_one(run: Run) -> None:
