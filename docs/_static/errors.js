@@ -3,7 +3,7 @@
 {
   const list = document.querySelector(".error-list");
   const filter = document.querySelector(".error-filter");
-  const field = filter.querySelector("input");
+  const field = filter.querySelector("textarea");
   const status = filter.querySelector("[role=status]");
   const items = [...list.querySelectorAll("li")];
   const lines = items.filter((item) => !item.querySelector("li"));

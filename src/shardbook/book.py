@@ -64,7 +64,7 @@ class Section(NamedTuple):
     """A section of the guide to errors, on the page of its kind.
 
     It has what never varies of each message as code: in its title, and in
-    its lines that begin with "Also:" or "Formerly:".
+    its lines that begin with "Also:", "Formerly:" or "Messages:".
 
     Attributes:
         page: The name of the page.
@@ -79,7 +79,7 @@ class Section(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """Its title and the lines with other wordings, as Markdown."""
-        pattern = r"\A.*|^(?:Also|Formerly): .*"
+        pattern = r"\A.*|^(?:Also|Formerly|Messages): .*"
         return re.findall(pattern, self.text, re.M)
 
     @property
@@ -138,6 +138,7 @@ def readable(text: str) -> str:
         (r"^:::\{predict\} (.*)\n(?s:.*?)^:::$", r"**Predict:** \1"),
         (r"^```\{.*\n(?s:.*?)^```$\n", ""),
         (r"(?<!`)\{[\w:-]+\}`~?([^`]+?)(?: <[^`]*>)?`", r"`\1`"),
+        (r"^:::\{container\} \w+\n((?s:.*?))\n:::$", r"\1"),
         # Its title is on the page that it leads to.
         (r"\[\]\((?:[^)]*[/#])?([\w-]+)(?:\.md)?\)", r"`\1`"),
     ):

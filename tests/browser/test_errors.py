@@ -1,5 +1,6 @@
 """The list of errors has them all, finds a message, and leads on."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,13 @@ def test_what_is_pasted_filters_the_list(page: Page) -> None:
         field.fill(f"ValueError: {message}")
         expect(shown.filter(has_text=heading)).to_have_count(1)
         assert shown.count() <= 2, message
+
+    table = Path(__file__).parents[1] / "messages.toml"
+    for case in tomllib.loads(table.read_text("utf-8"))["case"]:
+        field.fill(case["pasted"])
+        if heading := case["heading"]:
+            expect(shown.filter(has_text=heading)).to_have_count(1)
+            assert shown.count() <= 2, case["name"]
 
     field.fill("MESH axis, 2")
     expect(status).to_have_text(f"{shown.count()} of {everything}")

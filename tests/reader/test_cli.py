@@ -142,7 +142,7 @@ def test_an_error_is_explained(tmp_path: Path) -> None:
     assert line == "/me/train.py:11: step(state, batch)"
     assert title.startswith("## `Received incompatible devices")
     assert "**Instead:**" in read.stdout
-    assert "also explained: Array has been deleted\n" in read.stdout
+    assert "earlier in the text: Array has been deleted\n" in read.stdout
 
 
 @pytest.mark.parametrize(

@@ -450,9 +450,8 @@ def explain(
     _say(OUTPUT, _markdown(book.readable(f"## {first.text}").strip()))
     if address := book.address("", book.GUIDE + first.title):
         _say(OUTPUT, f"\n{address}")
-    if others:
-        titles = "; ".join(each.title for each in others)
-        _say(OUTPUT, f"Earlier in the text, also explained: {titles}")
+    for each in others:
+        _say(OUTPUT, f"Also explained, earlier in the text: {each.title}")
 
 
 @contextmanager
