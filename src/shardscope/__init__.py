@@ -44,6 +44,11 @@ if TYPE_CHECKING:
         program as program,
     )
     from shardscope.programs.report import Program as Program
+    from shardscope.propagation.lost import LostAxis as LostAxis
+    from shardscope.propagation.values import (
+        ShardedValue as ShardedValue,
+    )
+    from shardscope.propagation.why import Why as Why, why as why
 
 # Where each public name is.
 _HOMES = {
@@ -57,6 +62,7 @@ _HOMES = {
     "Finding": "arrays.finding",
     "Flops": "programs.flops",
     "LayoutMismatch": "compare.difference",
+    "LostAxis": "propagation.lost",
     "LeafLayout": "arrays.leaf",
     "Machine": "machines.machine",
     "Memory": "programs.memory",
@@ -64,7 +70,9 @@ _HOMES = {
     "PeakArray": "peak.peak",
     "Program": "programs.report",
     "ProgramMismatch": "compare.difference",
+    "ShardedValue": "propagation.values",
     "TreeLayout": "layouts.layout",
+    "Why": "propagation.why",
     "collectives": "programs.program",
     "devices_of": "machines.devices",
     "draw": "drawings.draw",
@@ -72,6 +80,7 @@ _HOMES = {
     "machine": "machines.machine",
     "processes": "cluster.processes",
     "program": "programs.program",
+    "why": "propagation.why",
 }
 
 if not TYPE_CHECKING:

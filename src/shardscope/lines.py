@@ -1,5 +1,6 @@
 """Lines of code: which are the reader's own, and how they are named."""
 
+import linecache
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -7,6 +8,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+# How much of a line is shown.
+_LONGEST = 56
 # Code that readers did not write.
 LIBRARIES = ("cloudpickle", "flax", "jax", "jaxlib", "optax")
 
@@ -75,6 +78,13 @@ def name_of(line: str, depth: int = 1) -> str:
     file, _, number = line.rpartition(":")
     name = _cell(file) or str(Path(*Path(file).parts[-depth:]))
     return f"{name}:{number}"
+
+
+def source_of(line: str) -> str:
+    """Give the text of a line, without the end of a long one."""
+    file, _, number = line.rpartition(":")
+    text = linecache.getline(file, int(number or 0)).strip()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def short(lines: Iterable[str]) -> dict[str, str]:

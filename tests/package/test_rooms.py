@@ -34,6 +34,7 @@ TOOLS = {
             "layouts": "compare arrays",
             "peak": "hlo arrays",
             "programs": "peak hlo compare machines arrays",
+            "propagation": "programs arrays",
             "drawings": "programs layouts arrays",
             # pytest loads it, and it is for anyone's tests.
             "pytest_plugin": "layouts programs compare arrays",

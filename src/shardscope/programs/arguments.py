@@ -105,29 +105,11 @@ def arguments_of(
         lowered.args_info,
         compiled.input_shardings,
     )
-    # nnx.jit splits each Module; put together again, it has its paths.
-    wanted = join_modules(wanted)
-    # Static arguments are given and not wanted, those that
-    # nnx.jit_partial has bound are wanted and not given, and come first.
-    # So an array is the last that fits of those that are left.
-    left = _leaves(wanted)
+    matched = match_arguments(given, names, wanted)
+    if matched is None:
+        return None
     found: list[Argument] = []
-    arrays = [
-        (keys, leaf)
-        for keys, leaf in _leaves(expand_modules(given))
-        if is_array(leaf)
-    ]
-    paths = paths_in_call([keys for keys, _ in arrays], names)
-    for path, (keys, leaf) in reversed([*zip(paths, arrays, strict=True)]):
-        inside = _names(keys)
-        for index in range(len(left) - 1, -1, -1):
-            its_keys, place = left[index]
-            if _names(its_keys) == inside and place.shape == leaf.shape:
-                del left[index:]
-                break
-        else:
-            # Under other names, as a split state under nnx.jit is.
-            return None
+    for path, leaf, place in matched:
         if place.sharding is None:
             continue
         about = leaf_of(path, place, place.sharding)
@@ -145,7 +127,47 @@ def arguments_of(
                 asked=bool(back and back[2]),
             )
         )
-    return tuple(reversed(found))
+    return tuple(found)
+
+
+def match_arguments(
+    given: Any, names: list[str], wanted: Any
+) -> list[tuple[str, Any, Any]] | None:
+    """Find the arrays of a call among those that its program takes.
+
+    Args:
+        given: The positional arguments of the call, and those by name.
+        names: The names of the positional arguments.
+        wanted: The program's, of any kind that has a shape, in its trees.
+
+    Returns:
+        The path, the array and what is wanted of each; or None if the
+        program has them under other paths.
+    """
+    # nnx.jit splits each Module; put together again, it has its paths.
+    # Static arguments are given and not wanted, those that
+    # nnx.jit_partial has bound are wanted and not given, and come first.
+    # So an array is the last that fits of those that are left.
+    left = _leaves(join_modules(wanted))
+    found: list[tuple[str, Any, Any]] = []
+    arrays = [
+        (keys, leaf)
+        for keys, leaf in _leaves(expand_modules(given))
+        if is_array(leaf)
+    ]
+    paths = paths_in_call([keys for keys, _ in arrays], names)
+    for path, (keys, leaf) in reversed([*zip(paths, arrays, strict=True)]):
+        inside = _names(keys)
+        for index in range(len(left) - 1, -1, -1):
+            its_keys, place = left[index]
+            if _names(its_keys) == inside and place.shape == leaf.shape:
+                del left[index:]
+                break
+        else:
+            # Under other names, as a split state under nnx.jit is.
+            return None
+        found.append((path, leaf, place))
+    return found[::-1]
 
 
 def _results_of(lowered: Any, compiled: Any) -> dict[int, Any]:

@@ -8,7 +8,11 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from shardscope.arrays.leaves import is_array
-from shardscope.arrays.modules import is_graph_node, jit_for
+from shardscope.arrays.modules import (
+    is_graph_node,
+    jit_for,
+    modules_unharmed,
+)
 
 
 def compile_lowered(
@@ -49,6 +53,18 @@ def without_cache() -> Iterator[None]:
 
 
 def lower_call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Lower a call, and put back what the function changed of Modules."""
+    with modules_unharmed():
+        if hasattr(function, "lower"):
+            return unwrap(function.lower(*args, **kwargs))
+        return unwrap(_lower_function(function, args, kwargs))
+
+
+def _lower_function(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],

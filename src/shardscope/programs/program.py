@@ -7,7 +7,6 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from shardscope.arrays.modules import modules_unharmed
 from shardscope.arrays.shards import device_id, devices_in
 from shardscope.hlo import Module
 from shardscope.peak.constants import constants_of, mark_captured
@@ -171,12 +170,7 @@ def report_call(
     elif not callable(function):
         raise TypeError(f"program() takes a function, but got {function!r}")
     else:
-        with modules_unharmed():
-            if hasattr(function, "lower"):
-                stage = function.lower(*args, **kwargs)
-            else:
-                stage = lower_call(function, args, kwargs)
-        lowered = unwrap(stage)
+        lowered = lower_call(function, args, kwargs)
     if lowered is not None:
         compiled = compile_lowered(lowered, any_lines=any_lines)
     arguments = None

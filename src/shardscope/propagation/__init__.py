@@ -1,0 +1,1 @@
+"""How each value of a program is sharded, and what decided it."""

@@ -1,0 +1,234 @@
+"""Find where a value loses a mesh axis that it came with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from shardscope.arrays.paths import pattern_of
+from shardscope.lines import name_of, source_of
+from shardscope.propagation.values import bytes_of, line_of, type_of
+
+if TYPE_CHECKING:
+    from shardscope.propagation.shardy import Array, Operation, Propagated
+
+# What gives a part of what it takes, and so may have to gather it.
+_PARTS = {"slice", "dynamic_slice", "pad", "concatenate", "reshape"}
+_PRODUCTS = {"dot_general", "convolution"}
+# Values smaller than this part of the largest are left out.
+SHARE = 1 / 100
+
+
+@dataclass(frozen=True, slots=True)
+class LostAxis:
+    """A line whose result lacks a mesh axis that it was given.
+
+    Attributes:
+        axis: The mesh axis.
+        line: The reader's line, with its folder; ``""`` if there is none.
+        operation: The operation, as StableHLO names it.
+        kind: ``"lost"``; ``"asked"`` if a constraint on this line asks for
+            it; or ``"whole"`` for an argument that lacks the axis, over
+            which its product is sharded.
+        before: The type of what the line takes, with its axes.
+        after: The type of the result, with its axes.
+        origin: What the axis came from, or the argument that is whole.
+        because: What gave the axis to another dimension, or took it;
+            ``""`` if this isn't known.
+        bytes: The bytes of the result on one device; of an argument that
+            is whole, its own.
+        backward: Whether it is computed for a gradient.
+        count: How many operations of this line are alike.
+    """
+
+    axis: str
+    line: str
+    operation: str
+    kind: str
+    before: str
+    after: str
+    origin: str
+    because: str
+    bytes: int
+    backward: bool
+    count: int = 1
+
+    def lines(self) -> list[str]:
+        """Write the line, what is lost, and how it is sharded."""
+        where = name_of(self.line) if self.line else "no line of yours"
+        cause = f", because of {self.because}" if self.because else ""
+        had = "gave" if self.origin.startswith(("the ", "a ")) else "had"
+        said = f"loses '{self.axis}', which {self.origin} {had}{cause}"
+        if self.kind == "whole":
+            said = (
+                f"{self.origin} is whole over '{self.axis}', though its "
+                f"product is sharded over it{cause}"
+            )
+        times = f", {self.count} times" if self.count > 1 else ""
+        what = self.operation + " for a gradient" * self.backward
+        return [
+            f"{where}  {source_of(self.line)}".rstrip(),
+            f"  {said}",
+            f"  {what}: {self.before} -> {self.after}{times}",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class _Factor(NamedTuple):
+    """What is known of one factor of an operand, and of the result."""
+
+    operand: "Array"
+    rows: bool
+    held: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def find_lost(
+    program: "Propagated", name: Callable[[str], str]
+) -> tuple[LostAxis, ...]:
+    """Find the operations at which values lose axes.
+
+    An axis that a product or sum runs over is used, and not lost. A weight
+    that is gathered for a product, as FSDP does, isn't a loss either: only
+    what several arguments went into, or the rows of one.
+
+    Args:
+        program: The program.
+        name: Gives the name of what an axis came from.
+
+    Returns:
+        First what nothing asks for, and of this what isn't for gradients,
+        in the order of the program. Of a line and a cause, the first.
+    """
+    found: dict[LostAxis, LostAxis] = {}
+    sizes = [
+        bytes_of(result, program.axes)
+        for each in program.operations
+        for result in each.results
+        if result
+    ]
+    least = SHARE * max(sizes, default=0)
+    for operation in program.operations:
+        for each in _lost_at(operation, program.axes, name):
+            if each.bytes < least:
+                continue
+            key = replace(
+                each, operation="", before="", after="", origin="", bytes=0
+            )
+            first = found.setdefault(key, replace(each, count=0))
+            found[key] = replace(first, count=first.count + 1)
+    kinds = ["lost", "whole", "asked"]
+    return tuple(
+        sorted(
+            found.values(),
+            key=lambda each: (kinds.index(each.kind), each.backward),
+        )
+    )
+
+
+def _lost_at(
+    operation: "Operation", axes: dict[str, int], name: Callable[[str], str]
+) -> Iterator[LostAxis]:
+    """Find what is lost, or whole, at one operation."""
+    for before, rows, held, kept in _factors(operation, axes):
+        (after,) = operation.results
+        assert after is not None
+
+        def about(
+            axis: str, kind: str, origin: str, cause: str, size: int
+        ) -> LostAxis:
+            return LostAxis(
+                axis,
+                line_of(operation),
+                operation.name,
+                kind,
+                type_of(before),  # noqa: B023
+                type_of(after),  # noqa: B023
+                pattern_of(name(origin)),
+                pattern_of(name(cause)),
+                size,
+                operation.backward,
+            )
+
+        is_argument = before.argument is not None
+        for axis in held:
+            if axis not in kept and (rows or not is_argument):
+                yield about(
+                    axis,
+                    "asked" if operation.origin else "lost",
+                    before.origins.get(axis, ""),
+                    operation.origin or after.origins.get(axis, ""),
+                    bytes_of(after, axes),
+                )
+        if operation.name in _PRODUCTS and before.argument not in (
+            None,
+            -1,
+        ):
+            if operation.backward:
+                continue
+            used = {axis for part in before.spec for axis in part}
+            for axis in kept:
+                if axis not in held and axis not in used:
+                    yield about(
+                        axis,
+                        "whole",
+                        f"input: {before.argument}",
+                        after.origins.get(axis, ""),
+                        bytes_of(before, axes),
+                    )
+
+
+def _factors(
+    operation: "Operation", axes: dict[str, int]
+) -> Iterator[_Factor]:
+    """Give the factors that operands and the result have in common."""
+    if operation.name in _PARTS or len(operation.results) != 1:
+        return
+    (after,) = operation.results
+    taken, given, sizes = operation.taken, operation.given, operation.sizes
+    if after and operation.name == "sharding_constraint":
+        # It has no rule, and all dimensions stay what they are.
+        each = tuple((at,) for at in range(len(after.shape)))
+        taken, given, sizes = (each,), (each,), after.shape
+    if after is None or not given:
+        return
+    kept = _axes_of(after, given[0], sizes, axes)
+    places = {
+        factor: at for at, all_ in enumerate(given[0]) for factor in all_
+    }
+    for before, factors in zip(operation.operands, taken, strict=False):
+        if before is None:
+            continue
+        held = _axes_of(before, factors, sizes, axes)
+        for at, all_ in enumerate(factors):
+            for factor in all_:
+                if factor in places:
+                    yield _Factor(
+                        before,
+                        at == places[factor] == 0,
+                        held.get(factor, ()),
+                        kept.get(factor, ()),
+                    )
+
+
+def _axes_of(
+    array: "Array",
+    dimensions: tuple[tuple[int, ...], ...],
+    sizes: tuple[int, ...],
+    axes: dict[str, int],
+) -> dict[int, tuple[str, ...]]:
+    """Give the axes over which each factor is sharded."""
+    found: dict[int, tuple[str, ...]] = {}
+    for names, factors in zip(array.spec, dimensions, strict=False):
+        left = [*factors]
+        room = sizes[left[0]] if left else 1
+        for axis in names:
+            if axis not in axes or not left:
+                break
+            found[left[0]] = (*found.get(left[0], ()), axis)
+            room //= axes[axis]
+            if room <= 1 and len(left) > 1:
+                left.pop(0)
+                room = sizes[left[0]]
+    return found

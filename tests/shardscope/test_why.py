@@ -1,0 +1,274 @@
+"""why() names what shards a value, and where one loses an axis."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from jax.sharding import NamedSharding, PartitionSpec as P
+from jaxlib.mlir import dialects
+from training_step import MESH, array
+
+from shardscope import Why, propagation, why
+from shardscope.lines import name_of
+
+LAYERS = 4
+# FSDP over data, tensor parallelism over model.
+GOOD = {
+    "embed": P("data"),
+    "query.kernel": P("data", "model"),
+    "key.kernel": P("data", "model"),
+    "value.kernel": P("data", "model"),
+    "out.kernel": P("model", None, "data"),
+    "up.kernel": P("data", "model"),
+    "down.kernel": P("model", "data"),
+    "head.kernel": P("data", "model"),
+}
+BATCH = P("data")
+# Where the model constrains its values, and the specs there.
+CONSTRAINED: dict[str, P] = {}
+
+
+def constrain(x: jax.Array, where: str) -> jax.Array:
+    """Constrain a value of the model, if the variant does."""
+    if where not in CONSTRAINED:
+        return x
+    sharding = NamedSharding(MESH, CONSTRAINED[where])
+    return jax.lax.with_sharding_constraint(x, sharding)
+
+
+class Block(nnx.Module):
+    """A block of a transformer."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        """Make the layers."""
+        self.attention = nnx.MultiHeadAttention(
+            4, 64, decode=False, use_bias=False, rngs=rngs
+        )
+        self.up = nnx.Linear(64, 128, use_bias=False, rngs=rngs)
+        self.down = nnx.Linear(128, 64, use_bias=False, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Apply the layers."""
+        x = x + self.attention(x)
+        hidden = nnx.silu(self.up(x))
+        hidden = constrain(hidden, "hidden")
+        x = x + self.down(hidden)
+        return constrain(x, "activations")
+
+
+class Model(nnx.Module):
+    """A language model."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        """Make the layers."""
+        self.embed = nnx.Embed(256, 64, rngs=rngs)
+        self.blocks = nnx.List([Block(rngs) for _ in range(LAYERS)])
+        self.head = nnx.Linear(64, 256, use_bias=False, rngs=rngs)
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        """Apply the layers."""
+        x = self.embed(tokens)
+        x = constrain(x, "activations")
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def loss(model: Model, tokens: jax.Array, mask: jax.Array) -> jax.Array:
+    """Give the loss."""
+    logits = constrain(model(tokens), "logits")
+    each = optax.softmax_cross_entropy_with_integer_labels(logits, tokens)
+    return (each * mask).mean()
+
+
+def why_of(
+    rules: dict[str, P] | None = None,
+    tokens: P = BATCH,
+    mask: P = BATCH,
+    **constraints: P,
+) -> Why:
+    """Look at the gradient of the model, perhaps with a mistake."""
+    model = nnx.eval_shape(lambda: Model(nnx.Rngs(0)))
+    graph, state = nnx.split(model)
+
+    def put(path: Any, leaf: Any) -> Any:
+        name = ".".join(str(getattr(key, "key", "")) for key in path)
+        found = [
+            spec
+            for rule, spec in {**GOOD, **(rules or {})}.items()
+            if rule in name
+        ]
+        return array(leaf.shape, *found, leaf.dtype)
+
+    placed = nnx.merge(graph, jax.tree_util.tree_map_with_path(put, state))
+    CONSTRAINED.clear()
+    CONSTRAINED.update(constraints)
+    # What jax has traced has the constraints of another variant.
+    jax.clear_caches()
+
+    @nnx.jit
+    def step(model: Model, tokens: jax.Array, mask: jax.Array) -> Any:
+        return nnx.grad(loss)(model, tokens, mask)
+
+    return why(
+        step,
+        placed,
+        array((8, 16), tokens, "int32"),
+        array((8, 16), mask, "float32"),
+    )
+
+
+def line_of(method: Callable[..., Any], text: str) -> str:
+    """Name the line of a function that has a text."""
+    code = method.__code__
+    with open(code.co_filename) as file:
+        lines = file.read().splitlines()
+    at = next(
+        number
+        for number, line in enumerate(lines, 1)
+        if number > code.co_firstlineno and text in line
+    )
+    return f"test_why.py:{at}"
+
+
+EMBED = line_of(Model.__call__, "self.embed(tokens)")
+UP = line_of(Block.__call__, "self.up(x)")
+HIDDEN = line_of(Block.__call__, '"hidden"')
+HEAD = line_of(Model.__call__, "self.head(x)")
+LOGITS = line_of(loss, '"logits"')
+ROWS = {"activations": P("data")}
+LOST_BATCH = {"embed": P(None, "data")}
+
+
+def test_a_good_layout_loses_nothing() -> None:
+    """Weights that FSDP gathers are no loss."""
+    for seen in (why_of(), why_of(**ROWS)):
+        assert not [each for each in seen.lost() if each.kind == "lost"]
+        assert "No value loses an axis unasked" in str(seen)
+
+
+# What is said in the first lines: the line, or the argument.
+MISTAKES: dict[str, tuple[Any, list[str]]] = {
+    "a constraint is deleted": (
+        lambda: why_of(LOST_BATCH),
+        [EMBED, "'data', which tokens had", "of model.embed.embedding"],
+    ),
+    "a spec is transposed": (
+        lambda: why_of({"down.kernel": P("data", "model")}, **ROWS),
+        ["model.blocks.*.down.kernel"],
+    ),
+    "a rule is missing": (
+        lambda: why_of({"up.kernel": P()}, **ROWS),
+        [UP, "model.blocks.*.up.kernel is whole over 'model'"],
+    ),
+    "axes are swapped": (
+        lambda: why_of({"up.kernel": P("model", "data")}, **ROWS),
+        ["model.blocks.*.up.kernel"],
+    ),
+    "two arguments disagree": (
+        lambda: why_of(mask=P("model"), **ROWS),
+        ["'model', which mask had"],
+    ),
+    "the batch is over another axis": (
+        lambda: why_of(tokens=P("model"), **ROWS),
+        [EMBED, "'model', which tokens had"],
+    ),
+    "logits are sharded over the vocabulary": (
+        lambda: why_of(logits=P(None, None, "data"), **ROWS),
+        [HEAD, f"of the constraint at {LOGITS}"],
+    ),
+    "hidden values are sharded on the features": (
+        lambda: why_of(hidden=P(None, None, "data"), **ROWS),
+        [UP, f"of the constraint at {HIDDEN}"],
+    ),
+    "hidden values are gathered": (
+        lambda: why_of(hidden=P(), **ROWS),
+        ["a constraint asks for it", f"of the constraint at {HIDDEN}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_first(mistake: str) -> None:
+    """In one of the first seven lines, by its line or its argument."""
+    make, words = MISTAKES[mistake]
+    first = " ".join(" ".join(str(make()).splitlines()[:7]).split())
+    for each in words:
+        assert each in first
+
+
+def test_out_shardings_are_named() -> None:
+    """They reach back to the values before."""
+    sharding = NamedSharding(MESH, P(None, "data"))
+    function = jax.jit(lambda w, x: x @ w, out_shardings=sharding)
+    seen = why(function, array((64, 32), P()), array((16, 64), P("data")))
+    lost, whole = seen.lost("data")
+    assert (lost.origin, lost.because) == ("x", "out_shardings")
+    assert lost.after == "float32[16,32@data]"
+    assert (whole.kind, whole.origin) == ("whole", "w")
+
+
+def test_layers_that_repeat_are_one_row() -> None:
+    """Those of a line, with what decided them."""
+    seen = why_of()
+    (up, *_), others = seen.of(UP), seen.of(EMBED)
+    assert up.count == LAYERS
+    assert up.type == "float32[8@data,16,128@model]"
+    assert up.bytes_per_device == 8 * 16 * 128 * 4 // 8
+    assert dict(up.because)["model"] == "model.blocks.*.up.kernel"
+    assert up.source == "hidden = nnx.silu(self.up(x))"
+    assert {name_of(each.line) for each in others} == {EMBED}
+
+
+def test_a_shard_map_is_named() -> None:
+    """By its line; what is inside is left out."""
+    inside = jax.shard_map(
+        lambda x: 2 * x, mesh=MESH, in_specs=P("data"), out_specs=P("data")
+    )
+    seen = why(lambda x, w: inside(x) @ w, array((16, 64), P()), np.eye(64))
+    *_, product = seen.rows
+    assert product.type == "float32[16@data,64]"
+    assert product.because[0][1].startswith("the shard_map at test_why.py:")
+
+
+def test_what_it_cannot_answer_is_refused() -> None:
+    """With what was received, and what to do."""
+    x = array((16, 64), P("data"))
+    seen = why(lambda x: 2 * x, x)
+    with pytest.raises(ValueError, match="the mesh has"):
+        seen.lost("dta")
+    with pytest.raises(ValueError, match="no value comes"):
+        seen.of("train.py:1")
+    compiled = jax.jit(jnp.sin).lower(x).compile()
+    with pytest.raises(TypeError, match="a compiled program"):
+        why(compiled)
+    with pytest.raises(TypeError, match="takes a function"):
+        why(3)  # type: ignore[arg-type]
+
+
+def test_the_program_stays_as_it_was() -> None:
+    """It compiles afterwards, to the same."""
+    lowered = jax.jit(lambda x: jnp.sin(x).sum()).lower(
+        array((16, 64), P("data"))
+    )
+    before = lowered.as_text()
+    assert "argument" not in str(why(lowered))
+    assert lowered.as_text() == before
+    assert lowered.compile().as_text()
+
+
+def test_without_shardy_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all else works."""
+    for name in ("shardy", "inlining"):
+        monkeypatch.delitem(sys.modules, f"{propagation.__name__}.{name}")
+        monkeypatch.delattr(propagation, name)
+    monkeypatch.setitem(sys.modules, "jaxlib.mlir.dialects.sdy", None)
+    monkeypatch.delattr(dialects, "sdy")
+    with pytest.raises(RuntimeError, match=r"why.* needs Shardy"):
+        why(jnp.sin, array((16, 64), P("data")))
