@@ -97,3 +97,12 @@ print(program(train_step, state, tokens))
     printed = said((sys.executable, "train.py"), tmp_path)
 
     assert TEXT[0] in printed
+
+
+def test_the_lost_batch_of_the_readme_is_real(tmp_path: Path) -> None:
+    """The model of the guide loses its batch at the README's line."""
+    guide = (ROOT / "docs" / "guides" / "why.md").read_text("utf-8")
+    (tmp_path / "model.py").write_text("\n".join(CELL.findall(guide)[:2]))
+    printed = said((sys.executable, "model.py"), tmp_path)
+
+    assert TEXT[1] in printed
