@@ -86,6 +86,23 @@ def in_bfloat16() -> Any:
 TABLE = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
 ON_DEVICE = jnp.asarray(TABLE)
 
+
+def microbatches(add: Callable[..., jax.Array]) -> Program:
+    """Compile a sum of the gradients of four microbatches."""
+
+    def accumulate(kernel: jax.Array, batch: jax.Array) -> jax.Array:
+        def turn(total: jax.Array, part: jax.Array) -> tuple[Any, None]:
+            grads = jax.grad(lambda w: jnp.square(part @ w).mean())(kernel)
+            return add(total, grads.astype("float32")), None
+
+        start = jnp.zeros((512, 512), "float32")
+        return jax.lax.scan(turn, start, batch)[0]
+
+    kernel = place(jnp.ones((512, 512), "bfloat16"), WHOLE)
+    batch = place(jnp.ones((4, 64, 512), "bfloat16"), P(None, "data"))
+    return program(accumulate, kernel, batch)
+
+
 # The step, the rule, the path, and the bytes.
 WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
     "a captured array": (
@@ -134,6 +151,12 @@ WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
         r"state\.params\.kernel",
         SIZE // 2 // 4,
     ),
+    "gradients that the devices add up for each microbatch": (
+        lambda: microbatches(lambda total, grads: 0.9 * total + grads / 4),
+        "in_each_turn",
+        r"test_program_findings\.py:\d+",
+        3 * SIZE,
+    ),
 }
 
 
@@ -180,6 +203,9 @@ RIGHT: dict[str, Callable[[], Program]] = {
         ),
         state_of()["params"],
         place(jnp.ones((64, 512)), ROWS),
+    ),
+    "gradients of microbatches that are clipped": lambda: microbatches(
+        lambda total, grads: total + grads / jnp.linalg.norm(grads)
     ),
     "a state that is moved on purpose": lambda: program(
         jax.jit(

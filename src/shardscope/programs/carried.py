@@ -9,14 +9,25 @@ from shardscope.hlo import (
     Module,
     Run,
     arrays_in,
+    bytes_in,
     root_of,
+    trips_of,
 )
+from shardscope.programs.collective import SENT
 
 # What gives a value, or a loop's, under another name.
 _SAME = ("bitcast", "copy", "get-tuple-element")
 # What takes one value or another.
 _CHOICES = ("conditional", "select")
 _OWN_NUMBER = "partition-id"
+# What gives the same elements, in another order, dtype or number.
+_MOVED = ("bitcast", "broadcast", "convert", "copy", "reshape", "transpose")
+# What the terms of a sum may be, besides instructions of a loop's body.
+_CONSTANT, _UNKNOWN = ("constant", None), ("unknown", None)
+_Terms = list[tuple[str, int | None]]
+
+
+# --- Passed on to the next device ---
 
 
 def is_passed_on(
@@ -146,22 +157,16 @@ def _chooses_by_number(each: Instruction, run: Run, module: Module) -> bool:
         return True
     # The loop, and all that is outside of it, may have the number.
     within, names = run.within, each.operands
-    for outer, caller in run.callers:
+    for outer, caller in (*run.callers, ("", each)):
         body = module.computations[within]
         origins = _all_behind(body, names)
-        if any(
-            _contains(body[name], module, is_number) for name in origins
-        ):
+        if any(_contains(body[x], module, is_number) for x in origins):
             return True
         names = caller.operands
         if caller.opcode == "while":
             names = _unchanged(module, outer, caller, body, origins)
         within = outer
-    body = module.computations[within]
-    return any(
-        _contains(body[name], module, is_number)
-        for name in _all_behind(body, names)
-    )
+    return False
 
 
 def _unchanged(
@@ -189,3 +194,94 @@ def _without_copies(body: Computation, name: str) -> str:
     while body[name].opcode in _SAME and _slot(body, name) is None:
         name = body[name].operands[0]
     return name
+
+
+# --- Added up ---
+
+
+def avoidable(run: Run, module: Module, group: int) -> int:
+    """Count the bytes that an all-reduce after its loop would not send.
+
+    One that adds gives the same there if the loop only adds up the
+    results: each sum is the sum of the turn before plus a result, perhaps
+    times a constant, and nothing else in the loop reads either of them.
+    The loop carries the whole sum already, so it needs no more memory.
+
+    Args:
+        run: A collective.
+        module: The program.
+        group: How many devices take part in each group.
+    """
+    reduce, body = run.instruction, module.computations[run.within]
+    outer, loop = run.callers[0] if run.callers else ("", reduce)
+    by = [root_of(module.computations.get(x, {})) for x in reduce.called]
+    adds = [x and x.opcode for x in by] == ["add"] and reduce.opcode[
+        :4
+    ] == "all-"
+    if loop.loop.get("body") != run.within or not adds:
+        return 0
+    own = reduce.name
+    if reduce.opcode.endswith("-start"):
+        own = next(x.name for x in body.values() if x.operands == (own,))
+    state = next(x.name for x in body.values() if x.opcode == "parameter")
+    caller = module.computations[outer]
+    turns = trips_of(loop, caller, module.computations) or 1
+    results = body[module.roots[run.within]].operands
+    saved = 0
+    for at, name in enumerate(results):
+        ends = dict(terms := _terms(body, name, module))
+        if len(terms) != 2 or ends != {state: at, own: ends.get(own)}:
+            continue
+        rest = (*results[:at], *results[at + 1 :], *reduce.operands)
+        users = [body[x] for x in _all_behind(body, rest)]
+        read = {(x, each.index) for each in users for x in each.operands}
+        if read.isdisjoint({*ends.items(), (state, None), (own, None)}):
+            put_in = body[reduce.operands[ends[own] or 0]]
+            for each, times in ((put_in, turns), (body[name], -1)):
+                size = sum(map(bytes_in, arrays_in(each.type)))
+                sent = SENT["all-reduce"](size, group) * run.times
+                saved += sent * times // turns
+    return max(0, saved)
+
+
+def _terms(
+    body: Computation,
+    name: str,
+    module: Module,
+    given: Callable[[int], _Terms] | None = None,
+) -> _Terms:
+    """Give what a value is the sum of, each perhaps times a constant.
+
+    Args:
+        body: The computation of the value.
+        name: Its instruction.
+        module: The program.
+        given: The terms of each parameter, if the loop's body calls the
+            computation.
+
+    Returns:
+        The instruction of each term, and its place in the result.
+    """
+    each = body[name]
+
+    def terms(at: int) -> _Terms:
+        return _terms(body, each.operands[at], module, given)
+
+    if each.opcode == "parameter" and given:
+        return given(each.number or 0)
+    if each.opcode in _MOVED:
+        return terms(0)
+    if each.opcode in ("call", "fusion"):
+        inner = each.called[0]
+        root, computation = module.roots[inner], module.computations[inner]
+        return _terms(computation, root, module, terms)
+    if each.opcode in ("divide", "multiply") and terms(1) == [_CONSTANT]:
+        return terms(0)
+    # What is a sum already isn't followed further, nor what is unknown.
+    if each.opcode == "add" and len(first := terms(0)) == 1:
+        return first + terms(1) if first != [_UNKNOWN] else first
+    if each.opcode == "constant":
+        return [_CONSTANT]
+    if each.index is None or given:
+        return [_UNKNOWN if given else (name, None)]
+    return [(each.operands[0], each.index)]

@@ -109,6 +109,9 @@ class Collective:
             and the compiler didn't insert it or combine it with one that it
             inserted. False if that is unknown: if no collective of the
             program is marked as inserted, as before jax 0.12.
+        avoidable: Bytes that a device would not send in a call if this
+            all-reduce stood after its loop, because the loop only adds up
+            the results. 0 if it does not, or for another kind.
     """
 
     kind: str
@@ -132,6 +135,7 @@ class Collective:
     function: str
     op_name: str
     asked: bool = False
+    avoidable: int = 0
 
     @property
     def line(self) -> str:

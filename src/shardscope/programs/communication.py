@@ -17,7 +17,7 @@ from shardscope.hlo import (
     root_of,
     runs_of,
 )
-from shardscope.programs.carried import is_passed_on
+from shardscope.programs.carried import avoidable, is_passed_on
 from shardscope.programs.collective import (
     KINDS,
     RAGGED,
@@ -118,6 +118,7 @@ def communication(
                 function=frames[0].function if frames else "",
                 op_name=op_name,
                 asked=marked and _INSERTED not in run.instruction.text,
+                avoidable=avoidable(run, module, group),
             )
         )
     return tuple(found)

@@ -15,6 +15,7 @@ from shardscope.arrays.paths import roll_up
 from shardscope.hlo import names_of_parameters
 from shardscope.lines import name_of
 from shardscope.programs.arguments import Argument
+from shardscope.programs.collective import over_axes
 
 if TYPE_CHECKING:
     from shardscope.programs.report import Program
@@ -38,8 +39,8 @@ def find(program: "Program", rules: Rules) -> tuple[Finding, ...]:
     found = []
     for rule in rules:
         stake, whole = "on each", program.memory.total
-        if rule is copied:
-            stake, whole = "copied", program.sent()
+        if rule in _SENT:
+            stake, whole = _SENT[rule], program.sent()
         alike = defaultdict(list)
         for path, size, why in rule(program):
             alike[why].append((path, size))
@@ -137,6 +138,18 @@ def retyped(program: "Program") -> Found:
             yield *_held(each), f"{why}, which can't take its memory"
 
 
+def in_each_turn(program: "Program") -> Found:
+    """Find sums over devices in a loop that could stand after it."""
+    for each in program.communication:
+        if each.avoidable:
+            at = name_of(each.line) if each.line else "unknown line"
+            why = (
+                f"{over_axes(each)}, {each.times} times in a loop that only"
+            )
+            how = "adds up the results: in a shard_map, run it once, after"
+            yield at, each.avoidable, f"{why} {how} the loop"
+
+
 def same_work(program: "Program") -> Found:
     """Find the batch of a training step that divides no work.
 
@@ -220,5 +233,8 @@ def nothing_sharded(program: "Program") -> Found:
                 yield *_held(each), f"{why}: right for data parallelism"
 
 
-WRONG: Rules = (captured, copied, resharded, retyped, same_work)
+_ARRAYS = (captured, copied, resharded, retyped)
+WRONG: Rules = (*_ARRAYS, in_each_turn, same_work)
 NOTED: Rules = (kept, freed, reduced_whole, nothing_sharded)
+# What is at stake where it isn't memory.
+_SENT = {copied: "copied", in_each_turn: "sent in vain"}

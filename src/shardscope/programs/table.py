@@ -55,13 +55,13 @@ def tables_of(program: "Program") -> list[Table]:
         sizes[f"left of {program.available:,} of {program.chip}"] = left
     if memory.host:
         sizes["on the host, not in the total"] = memory.host
-    tables = [_table("memory", "bytes on one device", sizes.items())]
+    unit = "bytes on one device"
+    tables = [_table("memory", unit, sizes.items())]
     if memory.constants >= _LARGE:
         title = "constants, such as captured arrays"
-        unit = "bytes on one device"
         tables.append(_largest(title, unit, _constants(program), _NAMED))
     rows = _rolled_up(program.argument_bytes)
-    tables.append(_largest("arguments", "bytes on one device", rows))
+    tables.append(_largest("arguments", unit, rows))
     if program.host_argument_bytes:
         rows = _rolled_up(program.host_argument_bytes)
         unit = "bytes for one device"
@@ -77,9 +77,7 @@ def tables_of(program: "Program") -> list[Table]:
 
 def legend_of(text: str) -> list[str]:
     """Explain the words of the tables that need it."""
-    return [
-        f"{word}: {why}" for word, why in _LEGEND.items() if word in text
-    ]
+    return [f"{x}: {why}" for x, why in _LEGEND.items() if x in text]
 
 
 def _constants(program: "Program") -> list[_Row]:
@@ -89,10 +87,7 @@ def _constants(program: "Program") -> list[_Row]:
     for each in program.constants:
         line = names.get(each.line, "unknown line")
         alike[f"{each.array}, {line}"].append(each.bytes)
-    return [
-        (f"{len(sizes)} {what}", sum(sizes), len(sizes))
-        for what, sizes in alike.items()
-    ]
+    return [(f"{len(x)} {k}", sum(x), len(x)) for k, x in alike.items()]
 
 
 def _rolled_up(sizes: Mapping[str, int] | None) -> list[_Row] | None:
@@ -102,14 +97,9 @@ def _rolled_up(sizes: Mapping[str, int] | None) -> list[_Row] | None:
     rows = [(path, size, 1) for path, size in sizes.items()]
     if len(rows) <= _SHOWN:
         return rows
-    return [
-        (
-            write_repeated(path, len(alike)),
-            len(alike) * alike[0][1],
-            len(alike),
-        )
-        for path, alike in roll_up(rows, itemgetter(0), itemgetter(1))
-    ]
+    groups = roll_up(rows, itemgetter(0), itemgetter(1))
+    counted = [(path, alike[0][1], len(alike)) for path, alike in groups]
+    return [(write_repeated(x, n), n * size, n) for x, size, n in counted]
 
 
 def _largest(
@@ -117,8 +107,7 @@ def _largest(
 ) -> Table:
     """Make a table of the largest numbers, and sum up the rest."""
     if rows is None:
-        table = _table(title, unit, ())
-        return replace(table, rows=((_UNKNOWN, ""),))
+        return replace(_table(title, unit, ()), rows=((_UNKNOWN, ""),))
     order = sorted(rows, key=lambda row: -row[1])
     limit = rows_shown(len(order), limit)
     shown = [(name, number) for name, number, _ in order[:limit]]
