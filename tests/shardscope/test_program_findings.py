@@ -207,6 +207,13 @@ RIGHT: dict[str, Callable[[], Program]] = {
     "gradients of microbatches that are clipped": lambda: microbatches(
         lambda total, grads: total + grads / jnp.linalg.norm(grads)
     ),
+    "sums that the next layer of a scan reads": lambda: program(
+        lambda x, kernels: jax.lax.scan(
+            lambda x, up: (x + jnp.tanh(x @ up) @ up.T, None), x, kernels
+        ),
+        place(jnp.ones((64, 512)), ROWS),
+        place(jnp.ones((4, 512, 512)), P(None, None, "model")),
+    ),
     "a state that is moved on purpose": lambda: program(
         jax.jit(
             lambda state: jax.lax.with_sharding_constraint(
