@@ -101,6 +101,16 @@ def test_what_is_whole_and_not_replicated() -> None:
         assert found({"a": {"w": whole}, "b": {"w": sharded}}) == {}
 
 
+def test_dense_layers_beside_experts() -> None:
+    """Where experts are divided, the rest may be replicated on purpose."""
+    rest = {"embedding": array((4096, 512), WHOLE)}
+    experts = {"up": array((8, 512, 2048), ROWS)}
+
+    assert found(rest | experts) == {}
+    stacked = {"up": array((8, 512, 2048), P(None, None, "model"))}
+    assert found(rest | stacked)["embedding"][0] == "replicated"
+
+
 def test_two_arrays_with_one_path() -> None:
     """A file has an entry for each path, so it can't have both."""
     table = layout({"a": {"b": jnp.ones(2)}, "a.b": jnp.ones(3)})

@@ -115,6 +115,12 @@ def _is_replicated(leaf: "LeafLayout") -> bool:
     )
 
 
+def _is_stack(leaf: "LeafLayout") -> bool:
+    """Tell whether an array is divided into whole experts, or stages."""
+    first, *rest = axes_of(leaf) or ((),)
+    return bool(first) and len(rest) > 1 and not any(rest)
+
+
 def _on_meshes(leaves: Leaves) -> list["LeafLayout"]:
     return [x for x in leaves if isinstance(x.sharding, NamedSharding)]
 
@@ -128,7 +134,9 @@ def replicated(leaves: Leaves) -> Iterator[Found]:
 
     The others have the same name at the end of their path, such as
     "kernel", and as many axes. Or they are a quarter of the tree, and what
-    is replicated takes a twentieth of the bytes on a device. Sums that are
+    is replicated takes a twentieth of the bytes on a device; for these,
+    stacks of experts or stages are left aside, because the rest of such a
+    model may be replicated on purpose. Sums that are
     not reduced are not replicated, and what is in the memory of hosts
     takes no device's. Parameters are compared without what ZeRO shards
     although they are replicated: the optimizer's state, gradients and
@@ -159,7 +167,8 @@ def _replicated_among(everything: list["LeafLayout"]) -> Iterator[Found]:
         kinds[name, len(leaf.shape)].append(leaf)
     # Of the whole tree, what one device would hold alone.
     whole = sum(_size(leaf) * _parts(leaf) for leaf in everything)
-    sharded = sum(_size(x) * _parts(x) for x in everything if _parts(x) > 1)
+    rest = [leaf for leaf in everything if not _is_stack(leaf)]
+    sharded = sum(_size(x) * _parts(x) for x in rest if _parts(x) > 1)
     held = sum(map(_size, everything))
     for (name, _), alike in kinds.items():
         for leaf in alike:
@@ -169,7 +178,7 @@ def _replicated_among(everything: list["LeafLayout"]) -> Iterator[Found]:
             if max(map(_parts, alike)) == 1:
                 if 4 * sharded < whole or size < SHARE * held:
                     continue
-                others, named = everything, ""
+                others, named = rest, ""
             most = max(map(_parts, others))
             count = sum(x.repeats for x in others if _parts(x) > 1)
             noun, verb = (

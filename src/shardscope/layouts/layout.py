@@ -305,11 +305,8 @@ def _leaf(path: str, leaf: Any) -> LeafLayout:
             f"the array at {path!r} is being traced and is on no "
             "device yet; call layout() outside of jit, grad and vmap"
         )
-    array: Any = (
-        np.asarray(leaf)
-        if isinstance(leaf, bool | int | float | complex)
-        else leaf
-    )
+    is_number = isinstance(leaf, bool | int | float | complex)
+    array: Any = np.asarray(leaf) if is_number else leaf
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         raise TypeError(
             "layout() reports arrays, ShapeDtypeStructs and numbers, but "

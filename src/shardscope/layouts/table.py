@@ -62,15 +62,8 @@ def _rows(
     count = len(layout.bytes_on)
     noun = "device" if count == 1 else "devices"
     uneven = len(set(layout.bytes_on.values())) > 1
-    most = size(layout.bytes_per_device, exact)
-    yield (
-        f"{count} {noun}",
-        "",
-        "",
-        "",
-        f"at most {most}" if uneven else most,
-        size(layout.bytes, exact),
-    )
+    most = "at most " * uneven + size(layout.bytes_per_device, exact)
+    yield f"{count} {noun}", "", "", "", most, size(layout.bytes, exact)
 
 
 def table_of(layout: "TreeLayout") -> Table:

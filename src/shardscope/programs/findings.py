@@ -226,11 +226,12 @@ def nothing_sharded(program: "Program") -> Found:
         owners[re.split(r"[.\[]", each.wanted.path)[0]].append(each)
     for arrays in owners.values():
         count = len(arrays[0].wanted.devices)
-        why = f"whole on each of {count} devices"
+        why = f"whole on each of {count} devices: right for a model in data"
         held = sum(each.wanted.bytes_per_device for each in arrays)
         if count > 1 and held == sum(x.wanted.nbytes for x in arrays):
             for each in arrays:
-                yield *_held(each), f"{why}: right for data parallelism"
+                how = "parallelism, or for a batch in tensor parallelism"
+                yield *_held(each), f"{why} {how}"
 
 
 _ARRAYS = (captured, copied, resharded, retyped)
