@@ -36,11 +36,13 @@ def state_of(kernel: P = COLUMNS, moments: P = COLUMNS) -> Any:
     return {"params": params, "opt_state": opt_state}
 
 
-def train(state: Any, batch: jax.Array) -> Any:
-    """Take a step."""
+def train(
+    state: Any, batch: jax.Array, constrain: Any = lambda x: x
+) -> Any:
+    """Take a step, perhaps with a constraint on the activations."""
 
     def loss(params: Any) -> jax.Array:
-        return jnp.square(batch @ params["kernel"]).mean()
+        return jnp.square(constrain(batch @ params["kernel"])).mean()
 
     value, grads = jax.value_and_grad(loss)(state["params"])
     updates, opt_state = TX.update(grads, state["opt_state"])
@@ -178,6 +180,13 @@ def test_what_looks_wrong(
     assert "Looks wrong" in seen._repr_html_().partition("<table>")[0]
 
 
+def whole(x: jax.Array) -> jax.Array:
+    """Gather activations."""
+    rows, all_rows = NamedSharding(GRID, ROWS), NamedSharding(GRID, WHOLE)
+    x = jnp.tanh(jax.lax.with_sharding_constraint(x, rows))
+    return jax.lax.with_sharding_constraint(x, all_rows)
+
+
 def sharded(state: Any) -> dict[str, Any]:
     """Give options that return a state as it was given."""
     return {"state": state, "out_shardings": as_given(state)}
@@ -252,17 +261,21 @@ def test_notes() -> None:
     keeping = step(**sharded(state_of(WHOLE, WHOLE)), donate_argnums=())
     fsdp = step_of(params=params_of(), batch=array((256, 64), P("data")))
     donated = step(donate_argnums=(0, 1))
+    gathered = step(function=lambda s, x: train(s, x, whole))
     rules = {
         name: {each.rule for each in seen.notes()}
         for name, seen in {
             "keeping": keeping,
             "fsdp": fsdp,
             "donated": donated,
+            "gathered": gathered,
         }.items()
     }
 
     assert {"kept", "nothing_sharded"} <= rules["keeping"]
     assert "freed" in rules["donated"]
+    assert "rows_moved" in rules["gathered"]
+    assert "rows_moved" not in rules["keeping"] | rules["fsdp"]
     assert "kept" not in rules["donated"]
     assert all(": right " in each.why for each in keeping.notes())
     assert repr(keeping).count("Note: ") == len(keeping.notes()) <= 3

@@ -121,7 +121,7 @@ def require_within(
             undecided.append(need.against(name, limit))
     if over:
         raise BudgetExceeded(
-            "\n".join([*over, *undecided, "", repr(program)])
+            "\n".join([*over, *undecided, "", f"{program!r}"])
         )
     if undecided:
         raise ValueError("\n".join(undecided))
@@ -151,17 +151,11 @@ def _of_sent(
     for key, limit in limits.items():
         names = (key,) if isinstance(key, str) else key
         require_known("mesh axis", names, program.axes)
-        need = Need.of(
-            (
-                (
-                    each,
-                    each.sent * each.times,
-                    each.exact and bool(each.axes),
-                )
-                for each in program.communication
-                # Where no mesh fits, it may be over any axis.
-                if is_over(each, names) or not each.axes
-            ),
-            " bytes",
+        amounts = (
+            (each, each.sent * each.times, each.exact and each.axes != ())
+            for each in program.communication
+            # Where no mesh fits, it may be over any axis.
+            if is_over(each, names) or not each.axes
         )
+        need = Need.of(amounts, " bytes")
         yield f"sent over {' and '.join(names)}", need, bytes_of(limit)

@@ -5,8 +5,9 @@ is a note, which says when it is.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from shardscope.arrays.finding import Finding
@@ -15,7 +16,7 @@ from shardscope.arrays.paths import roll_up
 from shardscope.hlo import names_of_parameters
 from shardscope.lines import name_of
 from shardscope.programs.arguments import Argument
-from shardscope.programs.collective import over_axes
+from shardscope.programs.collective import Collective, over_axes
 
 if TYPE_CHECKING:
     from shardscope.programs.report import Program
@@ -90,6 +91,10 @@ def _unused(program: "Program") -> list[Argument]:
 
 def _held(each: Argument) -> tuple[str, int]:
     return each.wanted.path, each.wanted.bytes_per_device
+
+
+def _line(each: Collective) -> str:
+    return name_of(each.line) if each.line else "unknown line"
 
 
 # --- What looks wrong ---
@@ -219,6 +224,45 @@ def reduced_whole(program: "Program") -> Found:
                 yield *_held(each), f"{why}: {how}"
 
 
+def rows_moved(program: "Program") -> Found:
+    """Find what the forward pass sends between rows, as activations.
+
+    Rows are along the axes of a batch, and along those over which at least
+    half of the parameters are gathered, as in FSDP. Weights that the step
+    computes first, as in LoRA, are not told from activations.
+    """
+    state, gathered = _state(program), set[tuple[str, str]]()
+    params = {x.wanted.path for x in state if "opt" not in x.wanted.path}
+    for each in program.communication:
+        if each.kind == "all-gather":
+            gathered |= {*product(each.arguments, each.axes)}
+    axes: Counter[str] = Counter()
+    for path, one in ((x.wanted.path, x.wanted) for x in state):
+        for axis in chain(*axes_of(one)) if path in params else ():
+            axes[axis] += 1 if (path, axis) in gathered else -1
+    rows = {axis for axis, more in axes.items() if more >= 0}
+    for other in program.arguments or ():
+        if not other.returned:
+            rows.update(*axes_of(other.wanted)[:1])
+    sent: Counter[str] = Counter()
+    for each in program.communication if state else ():
+        if (
+            each.kind in ("all-gather", "all-reduce")
+            and each.direction == "forward"
+            and params.isdisjoint(each.arguments)
+            and rows & {*each.axes}
+        ):
+            sent[_line(each)] += each.sent * each.times
+    for at, _ in sent.most_common(1):
+        rest = len(sent) - 1
+        others = f" and {rest} other line{'s' * (rest > 1)}" * (rest > 0)
+        why = (
+            "activations sent over the axis of the batch's rows: right for"
+        )
+        how = "experts, statistics or merged weights, else constrain them"
+        yield f"{at}{others}", sent.total(), f"{why} {how}"
+
+
 def nothing_sharded(program: "Program") -> Found:
     """Find arguments all of whose arrays are whole on several devices."""
     owners: defaultdict[str, list[Argument]] = defaultdict(list)
@@ -236,6 +280,6 @@ def nothing_sharded(program: "Program") -> Found:
 
 _ARRAYS = (captured, copied, resharded, retyped)
 WRONG: Rules = (*_ARRAYS, in_each_turn, same_work)
-NOTED: Rules = (kept, freed, reduced_whole, nothing_sharded)
+NOTED: Rules = (kept, freed, reduced_whole, rows_moved, nothing_sharded)
 # What is at stake where it isn't memory.
-_SENT = {copied: "copied", in_each_turn: "sent in vain"}
+_SENT = {copied: "copied", in_each_turn: "sent in vain", rows_moved: "sent"}

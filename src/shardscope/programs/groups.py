@@ -49,9 +49,7 @@ def _ids(dims: str, order: str | None) -> np.ndarray:
     """Number the devices as in ``[2,4]T(1,0)``."""
     shape = tuple(map(int, dims.split(",")))
     ids = np.arange(math.prod(shape)).reshape(shape)
-    return (
-        ids.transpose(tuple(map(int, order.split(",")))) if order else ids
-    )
+    return ids.transpose([*map(int, order.split(","))]) if order else ids
 
 
 def _along(mesh: str, over: str) -> list[list[int]]:
@@ -60,10 +58,8 @@ def _along(mesh: str, over: str) -> list[list[int]]:
     The names are the compiler's own. ``'b':(2)2`` is the part of the axis
     that has size 2, below a part of size 2.
     """
-    sizes = {
-        name: int(size)
-        for name, size in re.findall(r"'([^']*)'=(\d+)", mesh)
-    }
+    found = re.findall(r"'([^']*)'=(\d+)", mesh)
+    sizes = {name: int(size) for name, size in found}
     parts = {
         name: (int(before or 1), int(size or sizes[name]))
         for name, before, size in re.findall(

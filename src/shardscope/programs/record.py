@@ -2,7 +2,7 @@
 
 import linecache
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shardscope.arrays.paths import roll_up
@@ -54,25 +54,15 @@ def record_of(program: "Program") -> dict[str, Any]:
     """Describe a program in terms of JSON, alike from run to run."""
     memory = program.memory
     arguments = program.arguments
+    paths = [each.wanted.path for each in arguments or ()]
     flops = program.flops
     return {
         "versions": dict(program.versions),
         "chip": program.chip,
         "mesh": dict(program.axes),
-        "memory": {
-            "total": memory.total,
-            "arguments": memory.arguments,
-            "results": memory.results,
-            "temporaries": memory.temporaries,
-            "donated": memory.donated,
-            "host": memory.host,
-            "constants": memory.constants,
-        },
+        "memory": {"total": memory.total, **asdict(memory)},
         "flops": {"total": flops.total, "counted": flops.counted},
-        "collectives": _rows(
-            program.communication,
-            [each.wanted.path for each in arguments or ()],
-        ),
+        "collectives": _rows(program.communication, paths),
         "arrays": None
         if arguments is None
         else {
@@ -115,11 +105,7 @@ def _rows(
             groups[key].append(part)
     rows = []
     for key, parts in sorted(groups.items()):
-        row = {
-            name: value
-            for name, value in zip(KEYS, key, strict=True)
-            if value
-        }
+        row = {k: x for k, x in zip(KEYS, key, strict=True) if x}
         # Where it isn't every layer, or every array of a numbered name.
         some = sorted({path for part in parts for path in part.paths})
         if len(some) < alike[parts[0].argument] and len(some) <= _NAMED:
@@ -129,9 +115,7 @@ def _rows(
             "at": _in_words(parts[0].collective.frames),
             "arrays": sorted(types)[:_NAMED],
             "times": sum(part.collective.times for part in parts),
-            "sent": sum(
-                part.sent * part.collective.times for part in parts
-            ),
+            "sent": sum(x.sent * x.collective.times for x in parts),
         }
         rows.append(row)
     return rows
@@ -158,21 +142,16 @@ def _rolled_up(
 ) -> dict[str, str]:
     """Give the names of arguments without the numbers of layers."""
     named = {x for each in communication for x in each.arguments}
-    return {
-        argument: name
-        for name, alike in roll_up(
-            sorted({*arguments, *named}), str, lambda _: None
-        )
-        for argument in alike
-    }
+    paths = sorted({*arguments, *named})
+    groups = roll_up(paths, str, lambda _: None)
+    return {path: name for name, alike in groups for path in alike}
 
 
 def _parts(each: Collective, names: dict[str, str]) -> list[_Part]:
     """Take a combined collective apart, into those of its arguments."""
     parts: dict[str, _Part] = {}
-    for (path, size), array in zip(
-        sent_by_argument(each), each.arrays, strict=True
-    ):
+    sent = sent_by_argument(each)
+    for (path, size), array in zip(sent, each.arrays, strict=True):
         name = names[path]
         part = parts.setdefault(name, _Part(each, name))
         part.sent += size

@@ -411,7 +411,8 @@ class Program:
         The program proves each, and each costs more than 64 KiB and more
         than one percent of what a device needs or sends. The arrays of
         repeated layers share a finding. The rules are ``captured``,
-        ``copied``, ``resharded``, ``retyped`` and ``same_work``.
+        ``copied``, ``resharded``, ``retyped``, ``in_each_turn`` and
+        ``same_work``.
 
         Example:
             >>> import jax
