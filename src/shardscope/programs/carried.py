@@ -222,7 +222,8 @@ def avoidable(run: Run, module: Module, group: int) -> int:
         return 0
     own = reduce.name
     if reduce.opcode.endswith("-start"):
-        own = next(x.name for x in body.values() if x.operands == (own,))
+        done = (x.name for x in body.values() if x.operands == (own,))
+        own = next(done, own)
     state = next(x.name for x in body.values() if x.opcode == "parameter")
     caller = module.computations[outer]
     turns = trips_of(loop, caller, module.computations) or 1
