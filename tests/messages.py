@@ -74,4 +74,22 @@ QUOTED = {
     "without doing a full rematerialization of the tensor.": (
         "Involuntary full rematerialization"
     ),
+    # One message of three causes, which its other words tell apart.
+    "scan body function carry input and carry output must have equal "
+    "types, but they differ: The input carry c has type f32[4,8] but the "
+    "corresponding output carry component has type f32[4@data,8].": (
+        "carry input and carry output must have equal types"
+    ),
+    "scan body function carry input and carry output must have equal "
+    "types, but they differ: The input carry c has type float32[8] but the "
+    "corresponding output carry component has type float32[8]{V:data}, so "
+    "the manual axis types do not match.": (
+        "so the manual axis types do not match"
+    ),
+    "Custom VJP bwd rule must produce an output with the same type as the "
+    "args tuple of the primal function, but at output[0] the bwd rule "
+    "produced an output of type float32[]{V:dp} corresponding to an input "
+    "of type float32[], so the manual axis types do not match": (
+        "must produce an output with the same type"
+    ),
 }
