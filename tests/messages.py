@@ -78,7 +78,7 @@ QUOTED = {
     "scan body function carry input and carry output must have equal "
     "types, but they differ: The input carry c has type f32[4,8] but the "
     "corresponding output carry component has type f32[4@data,8].": (
-        "carry input and carry output must have equal types"
+        "carry output must have equal types"
     ),
     "scan body function carry input and carry output must have equal "
     "types, but they differ: The input carry c has type float32[8] but the "

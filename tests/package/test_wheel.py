@@ -94,6 +94,7 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
         for name in PACKAGES
         for path in ROOT.glob(f"src/{name}/**/*.py")
     } | {f"{name}/py.typed" for name in PACKAGES}
+    package |= {"shardgrade/grading/mistakes.toml"}
 
     pages = ROOT.glob("docs/guides/errors/*.md")
     kinds = [f"errors/{path.stem}" for path in pages]
