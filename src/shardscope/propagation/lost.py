@@ -158,7 +158,7 @@ def _lost_at(
                     axis,
                     "asked" if operation.origin else "lost",
                     before.origins.get(axis, ""),
-                    operation.origin or after.origins.get(axis, ""),
+                    operation.origin or _cause(after, axis, kept),
                     bytes_of(after, axes),
                 )
         if operation.name in _PRODUCTS and before.argument not in (
@@ -177,6 +177,12 @@ def _lost_at(
                         after.origins.get(axis, ""),
                         bytes_of(before, axes),
                     )
+
+
+def _cause(after: "Array", axis: str, kept: tuple[str, ...]) -> str:
+    """Tell where the axis is from, or what is in its place."""
+    taken = [each for each in (axis, *kept) if each in after.origins]
+    return after.origins[taken[0]] if taken else ""
 
 
 def _factors(
