@@ -44,11 +44,11 @@ if TYPE_CHECKING:
         program as program,
     )
     from shardscope.programs.report import Program as Program
+    from shardscope.programs.why import Why as Why, why as why
     from shardscope.propagation.lost import LostAxis as LostAxis
     from shardscope.propagation.values import (
         ShardedValue as ShardedValue,
     )
-    from shardscope.propagation.why import Why as Why, why as why
 
 # Where each public name is.
 _HOMES = {
@@ -72,7 +72,7 @@ _HOMES = {
     "ProgramMismatch": "compare.difference",
     "ShardedValue": "propagation.values",
     "TreeLayout": "layouts.layout",
-    "Why": "propagation.why",
+    "Why": "programs.why",
     "collectives": "programs.program",
     "devices_of": "machines.devices",
     "draw": "drawings.draw",
@@ -80,7 +80,7 @@ _HOMES = {
     "machine": "machines.machine",
     "processes": "cluster.processes",
     "program": "programs.program",
-    "why": "propagation.why",
+    "why": "programs.why",
 }
 
 if not TYPE_CHECKING:

@@ -33,8 +33,8 @@ TOOLS = {
             "machines": "arrays",
             "layouts": "compare arrays",
             "peak": "hlo arrays",
-            "programs": "peak hlo compare machines arrays",
-            "propagation": "programs arrays",
+            "propagation": "arrays",
+            "programs": "peak hlo compare machines propagation arrays",
             "drawings": "programs layouts arrays",
             # pytest loads it, and it is for anyone's tests.
             "pytest_plugin": "layouts programs compare arrays",

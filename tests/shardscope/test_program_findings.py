@@ -274,8 +274,8 @@ def test_notes() -> None:
 
     assert {"kept", "nothing_sharded"} <= rules["keeping"]
     assert "freed" in rules["donated"]
-    assert "rows_moved" in rules["gathered"]
-    assert "rows_moved" not in rules["keeping"] | rules["fsdp"]
+    assert "lost" in rules["gathered"]
+    assert "lost" not in rules["keeping"] | rules["fsdp"]
     assert "kept" not in rules["donated"]
     assert all(": right " in each.why for each in keeping.notes())
     assert repr(keeping).count("Note: ") == len(keeping.notes()) <= 3

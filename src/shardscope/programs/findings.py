@@ -5,9 +5,8 @@ is a note, which says when it is.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from shardscope.arrays.finding import Finding
@@ -224,43 +223,20 @@ def reduced_whole(program: "Program") -> Found:
                 yield *_held(each), f"{why}: {how}"
 
 
-def rows_moved(program: "Program") -> Found:
-    """Find what the forward pass sends between rows, as activations.
+def lost(program: "Program") -> Found:
+    """Find where the forward pass loses an axis of what it computes.
 
-    Rows are along the axes of a batch, and along those over which at least
-    half of the parameters are gathered, as in FSDP. Weights that the step
-    computes first, as in LoRA, are not told from activations.
+    A weight that is merged, as in LoRA, is not told from an activation.
     """
-    state, gathered = _state(program), set[tuple[str, str]]()
-    params = {x.wanted.path for x in state if "opt" not in x.wanted.path}
-    for each in program.communication:
-        if each.kind == "all-gather":
-            gathered |= {*product(each.arguments, each.axes)}
-    axes: Counter[str] = Counter()
-    for path, one in ((x.wanted.path, x.wanted) for x in state):
-        for axis in chain(*axes_of(one)) if path in params else ():
-            axes[axis] += 1 if (path, axis) in gathered else -1
-    rows = {axis for axis, more in axes.items() if more >= 0}
-    for other in program.arguments or ():
-        if not other.returned:
-            rows.update(*axes_of(other.wanted)[:1])
-    sent: Counter[str] = Counter()
-    for each in program.communication if state else ():
-        if (
-            each.kind in ("all-gather", "all-reduce")
-            and each.direction == "forward"
-            and params.isdisjoint(each.arguments)
-            and rows & {*each.axes}
-        ):
-            sent[_line(each)] += each.sent * each.times
-    for at, _ in sent.most_common(1):
-        rest = len(sent) - 1
-        others = f" and {rest} other line{'s' * (rest > 1)}" * (rest > 0)
-        why = (
-            "activations sent over the axis of the batch's rows: right for"
-        )
-        how = "experts, statistics or merged weights, else constrain them"
-        yield f"{at}{others}", sent.total(), f"{why} {how}"
+    for each in program._lost:
+        if each.kind == "whole" or each.backward or not each.because:
+            continue
+        why = f"loses '{each.axis}' because of {each.because}: right "
+        if each.kind == "asked":
+            why += "if what follows needs it whole"
+        else:
+            why += "for experts or merged weights, else constrain it"
+        yield name_of(each.line), each.bytes * each.count, why
 
 
 def nothing_sharded(program: "Program") -> Found:
@@ -280,6 +256,6 @@ def nothing_sharded(program: "Program") -> Found:
 
 _ARRAYS = (captured, copied, resharded, retyped)
 WRONG: Rules = (*_ARRAYS, in_each_turn, same_work)
-NOTED: Rules = (kept, freed, reduced_whole, rows_moved, nothing_sharded)
+NOTED: Rules = (kept, freed, reduced_whole, lost, nothing_sharded)
 # What is at stake where it isn't memory.
-_SENT = {copied: "copied", in_each_turn: "sent in vain", rows_moved: "sent"}
+_SENT = {copied: "copied", in_each_turn: "sent in vain"}

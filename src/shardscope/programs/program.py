@@ -22,6 +22,8 @@ from shardscope.programs.memory import Memory
 from shardscope.programs.names import positional_names
 from shardscope.programs.report import Program
 from shardscope.programs.versions import versions_of
+from shardscope.propagation.lost import LostAxis, find_lost
+from shardscope.propagation.origins import namer
 
 
 def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
@@ -69,6 +71,18 @@ def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
         for axis, size in mesh.items():
             sizes.setdefault(axis, size)
     return sizes
+
+
+def _lost_in(lowered: Any, paths: tuple[str, ...]) -> tuple[LostAxis, ...]:
+    """Find where values lose axes, if this version of jax can tell."""
+    try:
+        from shardscope.propagation.shardy import propagate
+
+        seen = propagate(lowered)
+        return find_lost(seen, namer(seen, dict(enumerate(paths)), lowered))
+    # Shardy's passes are no stable API, and the report needs none of it.
+    except Exception:
+        return ()
 
 
 def program(
@@ -202,6 +216,7 @@ def report_call(
         text=text,
         _module=module,
         _paths=paths,
+        _lost=_lost_in(lowered, paths) if lowered else (),
     )
 
 

@@ -27,6 +27,7 @@ from shardscope.programs.memory import Memory
 from shardscope.programs.record import record_of
 from shardscope.programs.rows import bytes_by
 from shardscope.programs.table import legend_of, tables_of
+from shardscope.propagation.lost import LostAxis
 from shardscope.tables import filled, html_of, text_of
 
 
@@ -72,6 +73,8 @@ class Program:
     _module: Module = field(compare=False)
     # The paths of the arguments that the program uses, in its order.
     _paths: tuple[str, ...] = ()
+    # Where values lose an axis before it was compiled.
+    _lost: tuple[LostAxis, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, text: str, stats: Any) -> "Program":

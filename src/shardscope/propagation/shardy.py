@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -135,11 +136,24 @@ def propagate(lowered: Any) -> Propagated:
     """
     module = lowered.compiler_ir("stablehlo")
     with module.context:
+        if not axes_of_meshes(module):
+            return Propagated({}, (), ())
         # Passes change a module, and Lowered keeps this one.
         text = module.operation.get_asm(enable_debug_info=True)
         module = ir.Module.parse(text)
         calls, together = run_passes(module)
         return _Reader(calls, together).read(module)
+
+
+def axes_of_meshes(module: Any) -> dict[str, int]:
+    """Give the sizes of the mesh axes of a program."""
+    axes: dict[str, int] = {}
+    for each in module.body:
+        if each.operation.name == "sdy.mesh":
+            mesh = sdy.MeshAttr(each.operation.attributes["mesh"])
+            for axis in map(sdy.MeshAxisAttr, mesh.axes):
+                axes.setdefault(axis.name, axis.size)
+    return axes
 
 
 def run_passes(module: Any) -> tuple[list[Any], dict[int, list[Any]]]:
@@ -181,19 +195,14 @@ class _Reader:
         self.around: dict[int, Frames] = {}
 
     def read(self, module: Any) -> Propagated:
-        axes: dict[str, int] = {}
-        for each in module.body:
-            if each.operation.name == "sdy.mesh":
-                mesh = sdy.MeshAttr(each.operation.attributes["mesh"])
-                for axis in map(sdy.MeshAxisAttr, mesh.axes):
-                    axes.setdefault(axis.name, axis.size)
+        axes = axes_of_meshes(module)
         main = functions_of(module)["main"]
         (block,) = main.regions[0]
-        given = ir.ArrayAttr(main.attributes["arg_attrs"])
+        given = [*main.attributes.get("arg_attrs", ())]
         for number, (value, each) in enumerate(
-            zip(block.arguments, given, strict=True)
+            zip_longest(block.arguments, given)
         ):
-            about = ir.DictAttr(each)
+            about: Any = ir.DictAttr(each) if each else {}
             sharding = (
                 sdy.TensorShardingAttr(about[_SHARDING])
                 if _SHARDING in about

@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 
-from shardscope.arrays.paths import dotted
-from shardscope.lines import lines_of_reader, name_of
+from shardscope.lines import name_of
 from shardscope.programs.arguments import match_arguments
 from shardscope.programs.compiling import lower_call, unbind, unwrap
 from shardscope.programs.names import positional_names
 from shardscope.propagation.lost import LostAxis, find_lost
+from shardscope.propagation.origins import namer
 from shardscope.propagation.values import ShardedValue, values_of
 from shardscope.tables import Column, Table, filled, html_of, size
 
@@ -185,12 +185,6 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
         >>> seen.rows[0].because
         (('data', 'x'),)
     """
-    try:
-        from shardscope.propagation import shardy
-    except ImportError as error:
-        raise RuntimeError(
-            f"why() needs Shardy, which this jaxlib lacks: {error}"
-        ) from error
     function, args, kwargs = unbind(function, args, kwargs)
     function = unwrap(function)
     if isinstance(function, jax.stages.Compiled):
@@ -205,18 +199,29 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
     else:
         lowered = lower_call(function, args, kwargs)
         names = positional_names(function, len(args), kwargs)
-        numbers = iter(shardy.numbers_of_arguments(lowered))
+        numbers = iter(_shardy().numbers_of_arguments(lowered))
         places = jax.tree.map(
             lambda info: _Place(info.shape, next(numbers)),
             lowered.args_info,
         )
         matched = match_arguments((args, kwargs), names, places) or []
         paths = {place.number: path for path, _, place in matched}
-    program = shardy.propagate(lowered)
-    name = _namer(program, paths, lowered)
+    program = _shardy().propagate(lowered)
+    name = namer(program, paths, lowered)
     return Why(
         values_of(program, name), program.axes, find_lost(program, name)
     )
+
+
+def _shardy() -> Any:
+    """Import what not every jaxlib has."""
+    try:
+        from shardscope.propagation import shardy
+    except ImportError as error:
+        raise RuntimeError(
+            f"why() needs Shardy, which this jaxlib lacks: {error}"
+        ) from error
+    return shardy
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,39 +230,3 @@ class _Place:
 
     shape: tuple[int, ...]
     number: int
-
-
-def _namer(
-    program: Any, paths: dict[int, str], lowered: Any
-) -> Callable[[str], str]:
-    """Give a function that names what an axis came from."""
-    leaves = jax.tree_util.tree_leaves_with_path(lowered.out_info)
-    results = [dotted(path) for path, _ in leaves]
-    places = {
-        each.origin: (each.name, lines_of_reader(each.frames))
-        for each in program.operations
-        if each.origin
-    }
-    inner = [lines[0] for _, lines in places.values() if lines]
-
-    def name(origin: str) -> str:
-        kind, _, number = origin.partition(": ")
-        if kind == "input":
-            at = int(number)
-            return paths.get(at) or program.names[at] or f"argument {at}"
-        if kind == "output":
-            path = results[int(number)]
-            return f"out_shardings{' of ' * bool(path)}{path}"
-        kind = kind.removesuffix("_input").removesuffix("_output")
-        if kind not in places:
-            return origin
-        operation, lines = places[kind]
-        manual = operation == "manual_computation"
-        what = "shard_map" if manual else "constraint"
-        if not lines:
-            return f"a {what}"
-        # Of a function that others call for it, the caller says which.
-        several = len(lines) > 1 and inner.count(lines[0]) > 1
-        return f"the {what} at {name_of(lines[several])}"
-
-    return name

@@ -1,0 +1,54 @@
+"""Name what an axis of a value came from."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from shardscope.arrays.paths import dotted
+from shardscope.lines import lines_of_reader, name_of
+
+if TYPE_CHECKING:
+    from shardscope.propagation.shardy import Propagated
+
+
+def namer(
+    program: "Propagated", paths: Mapping[int, str], lowered: Any
+) -> Callable[[str], str]:
+    """Give a function that names what an axis came from.
+
+    Args:
+        program: The program after propagation.
+        paths: The paths of its arguments, by their numbers.
+        lowered: The program before.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(lowered.out_info)
+    results = [dotted(path) for path, _ in leaves]
+    places = {
+        each.origin: (each.name, lines_of_reader(each.frames))
+        for each in program.operations
+        if each.origin
+    }
+    inner = [lines[0] for _, lines in places.values() if lines]
+
+    def name(origin: str) -> str:
+        kind, _, number = origin.partition(": ")
+        if kind == "input":
+            at = int(number)
+            return paths.get(at) or program.names[at] or f"argument {at}"
+        if kind == "output":
+            path = results[int(number)]
+            return f"out_shardings{' of ' * bool(path)}{path}"
+        kind = kind.removesuffix("_input").removesuffix("_output")
+        if kind not in places:
+            return origin
+        operation, lines = places[kind]
+        manual = operation == "manual_computation"
+        what = "shard_map" if manual else "constraint"
+        if not lines:
+            return f"a {what}"
+        # Of a function that others call for it, the caller says which.
+        several = len(lines) > 1 and inner.count(lines[0]) > 1
+        return f"the {what} at {name_of(lines[several])}"
+
+    return name
