@@ -224,19 +224,25 @@ def reduced_whole(program: "Program") -> Found:
 
 
 def lost(program: "Program") -> Found:
-    """Find where the forward pass loses an axis of what it computes.
+    """Find the first line of the forward pass whose result loses an axis.
 
     A weight that is merged, as in LoRA, is not told from an activation.
     """
-    for each in program._lost:
-        if each.kind == "whole" or each.backward or not each.because:
-            continue
-        why = f"loses '{each.axis}' because of {each.because}: right "
-        if each.kind == "asked":
+    found = [
+        each
+        for each in program._lost
+        if each.kind != "whole" and not each.backward and each.because
+    ]
+    for first in found[:1]:
+        rest = len({each.line for each in found}) - 1
+        others = f" and {rest} other line{'s' * (rest > 1)}" * (rest > 0)
+        why = f"lost '{first.axis}' because of {first.because}: right "
+        if first.kind == "asked":
             why += "if what follows needs it whole"
         else:
             why += "for experts or merged weights, else constrain it"
-        yield name_of(each.line), each.bytes * each.count, why
+        size = sum(each.bytes * each.count for each in found)
+        yield f"{name_of(first.line)}{others}", size, why
 
 
 def nothing_sharded(program: "Program") -> Found:
