@@ -172,7 +172,8 @@ def report_call(
         args: Arguments of the call.
         kwargs: Keyword arguments of the call.
         any_lines: Whether the program may name lines of an older file,
-            and so come from jax's cache.
+            and so come from jax's cache. Where an axis is lost isn't
+            looked for then.
     """
     function, args, kwargs = unbind(function, args, kwargs)
     function = unwrap(function)
@@ -216,7 +217,7 @@ def report_call(
         text=text,
         _module=module,
         _paths=paths,
-        _lost=_lost_in(lowered, paths) if lowered else (),
+        _lost=_lost_in(lowered, paths) if lowered and not any_lines else (),
     )
 
 
