@@ -10,7 +10,12 @@ import numpy as np
 import optax
 import pytest
 from flax import nnx
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec as P,
+)
 from jaxlib.mlir import dialects
 from training_step import MESH, array
 
@@ -173,7 +178,7 @@ MISTAKES: dict[str, tuple[Any, list[str]]] = {
     ),
     "two arguments disagree": (
         lambda: why_of(mask=P("model"), **ROWS),
-        ["'model', which mask had"],
+        ["because of mask"],
     ),
     "the batch is over another axis": (
         lambda: why_of(tokens=P("model"), **ROWS),
@@ -235,6 +240,27 @@ def test_a_shard_map_is_named() -> None:
     *_, product = seen.rows
     assert product.type == "float32[16@data,64]"
     assert product.because[0][1].startswith("the shard_map at test_why.py:")
+
+
+def test_a_mesh_may_be_abstract() -> None:
+    """Of more devices than there are, in a function, jit and nnx.jit."""
+    auto = (AxisType.Auto,) * 2
+    mesh = AbstractMesh((64, 8), ("data", "model"), axis_types=auto)
+    x, w = (
+        jax.ShapeDtypeStruct(shape, "float32", sharding=sharding)
+        for shape, sharding in (
+            ((512, 64), NamedSharding(mesh, P("data"))),
+            ((64, 128), NamedSharding(mesh, P(None, "model"))),
+        )
+    )
+
+    def product(x: jax.Array, w: jax.Array) -> jax.Array:
+        return x @ w
+
+    for function in (product, jax.jit(product), nnx.jit(product)):
+        (value,) = why(function, x, w).rows
+        assert value.type == "float32[512@data,128@model]"
+        assert value.because == (("data", "x"), ("model", "w"))
 
 
 def test_what_it_cannot_answer_is_refused() -> None:

@@ -56,20 +56,32 @@ def lower_call(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    platform: str = "",
 ) -> Any:
-    """Lower a call, and put back what the function changed of Modules."""
+    """Lower a call, and put back what the function changed of Modules.
+
+    Args:
+        function: The function.
+        args: Arguments of the call.
+        kwargs: Keyword arguments of the call.
+        platform: What to lower for, if not for the arguments' devices.
+    """
     with modules_unharmed():
-        if hasattr(function, "lower"):
-            return unwrap(function.lower(*args, **kwargs))
-        return unwrap(_lower_function(function, args, kwargs))
+        if not hasattr(function, "lower"):
+            function, args, kwargs = _jitted(function, args, kwargs)
+        stage: Any = function
+        if platform:
+            traced = stage.trace(*args, **kwargs)
+            return unwrap(traced.lower(lowering_platforms=(platform,)))
+        return unwrap(stage.lower(*args, **kwargs))
 
 
-def _lower_function(
+def _jitted(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Any:
-    """Lower a function, with the arguments bound that are not arrays."""
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Put a function under jit, with all bound that is no array."""
     owner = getattr(function, "__self__", function)
     if is_graph_node(owner) or any(map(is_array, jax.tree.leaves(owner))):
         raise TypeError(
@@ -97,7 +109,7 @@ def _lower_function(
         for leaf in leaves
     ]
     args, kwargs = jax.tree.unflatten(treedef, traced)
-    return jit_for(leaves)(call).lower(*args, **kwargs)
+    return jit_for(leaves)(call), args, kwargs
 
 
 def unbind(

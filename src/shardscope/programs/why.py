@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import AbstractMesh
 
+from shardscope.arrays.modules import expand_modules
 from shardscope.lines import name_of
 from shardscope.programs.arguments import match_arguments
 from shardscope.programs.compiling import lower_call, unbind, unwrap
@@ -197,7 +199,14 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
     elif not callable(function):
         raise TypeError(f"why() takes a function, but got {function!r}")
     else:
-        lowered = lower_call(function, args, kwargs)
+        abstract = any(
+            isinstance(getattr(x.sharding, "mesh", None), AbstractMesh)
+            for x in jax.tree.leaves(expand_modules((args, kwargs)))
+            if isinstance(x, jax.ShapeDtypeStruct)
+        )
+        # An abstract mesh doesn't say for what.
+        platform = "tpu" if abstract else ""
+        lowered = lower_call(function, args, kwargs, platform)
         names = positional_names(function, len(args), kwargs)
         numbers = iter(_shardy().numbers_of_arguments(lowered))
         places = jax.tree.map(

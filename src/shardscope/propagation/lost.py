@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 # What gives a part of what it takes, and so may have to gather it.
 _PARTS = {"slice", "dynamic_slice", "pad", "concatenate", "reshape"}
 _PRODUCTS = {"dot_general", "convolution"}
-# Values smaller than this part of the largest are left out.
-SHARE = 1 / 100
+# What is smaller than this part of the largest value is left out. The
+# logits of a large vocabulary are far larger than what is lost before.
+_SHARE = 1 / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def find_lost(
         for result in each.results
         if result
     ]
-    least = SHARE * max(sizes, default=0)
+    least = _SHARE * max(sizes, default=0)
     for operation in program.operations:
         for each in _lost_at(operation, program.axes, name):
             if each.bytes < least:
