@@ -429,7 +429,7 @@ def explain(
     """Explain an error: python train.py 2>&1 | shardbook explain.
 
     It shows your own line in the traceback, and the section of the guide
-    on the last message. The exit status is 1 if there is no section.
+    on the last message that has one. The exit status is 1 if none has.
     """
     from shardgrade.reader.own_line import own_line
 
@@ -445,7 +445,8 @@ def explain(
         _say(OUTPUT, Text(f"{visible(line)}\n", "bold"))
     if not sections:
         search = book.address_of("search.html")
-        raise _fail(f"No section explains it. Search the book: {search}", 1)
+        how = f" Search the book: {search}" * bool(search)
+        raise _fail(f"No section explains it.{how}", 1)
     first, *others = sections
     _say(OUTPUT, _markdown(book.readable(f"## {first.text}").strip()))
     if address := book.address("", book.GUIDE + first.title):

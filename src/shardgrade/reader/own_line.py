@@ -9,20 +9,26 @@ FRAMES = (
     r"(?:.*\n(?:\S.*\n)?\1 {4,}(?P<source>\S.*))?",
     r'(?:File|Cell) (?P<file>[^\s"]+?)(?:, line |:)(?P<line>\d+)\b'
     r"(?s:.*?)-> (?P=line) +(?P<source>.*)",
+    # As pytest does.
+    r"(?m)^(?P<file>\S+\.py):(?P<line>\d+): in \w+\n +(?P<source>.*)",
 )
 FOREIGN = r"(site|dist)-packages|[\\/]lib(64)?[\\/]python3|^<frozen "
 
 
 def own_line(text: str) -> str:
-    """Return the innermost line of one's own code, with its place.
+    """Return the innermost line of one's own code, and what called it.
 
-    That is the last frame that is in no package and not in the standard
-    library; ``""`` if there is none.
+    These are the last frames that are in no package and not in the
+    standard library; ``""`` if there is none.
     """
     frames = [frame for each in FRAMES for frame in re.finditer(each, text)]
+    found: list[str] = []
     for frame in sorted(frames, key=re.Match.start, reverse=True):
+        if found and "Traceback (most" in text[frame.end() : last]:
+            break
+        last = frame.start()
         file = frame["file"].replace("\n", "")
         if not re.search(FOREIGN, file):
             place = f"{file}:{frame['line']}"
-            return ": ".join(filter(None, (place, frame["source"])))
-    return ""
+            found.append(": ".join(filter(None, (place, frame["source"]))))
+    return "\n  from ".join(found[:2])

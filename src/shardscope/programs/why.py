@@ -24,6 +24,7 @@ _HEADINGS = {
     "lost": "Lost",
     "whole": "Whole",
     "asked": "Lost because a constraint asks for it",
+    "": "Lost for gradients",
 }
 
 
@@ -45,10 +46,10 @@ class Why:
     def lost(self, axis: str | None = None) -> tuple[LostAxis, ...]:
         """List where a value loses a mesh axis that it was given.
 
-        First comes what nothing asks for, and of this what isn't for
-        gradients, in the order of the program. Then come the arguments
-        that are whole on each device though their product is sharded, and
-        what a constraint asks for.
+        First comes what nothing asks for, then the arguments that are
+        whole on each device though their product is sharded, then what a
+        constraint asks for, and at last what is for gradients, each in
+        the order of the program.
 
         Args:
             axis: Only those of this axis.
@@ -95,7 +96,7 @@ class Why:
             if (rest := len(found) - _LOST) > 0:
                 lines.append(f"  and {rest} more: see lost()")
         if not any(each.kind == "lost" for each in self._lost):
-            lines.insert(1, "No value loses an axis unasked")
+            lines.insert(1, "No loss found that nothing asks for")
         return lines
 
     def _by_line(self) -> list[tuple[str, list[ShardedValue]]]:
@@ -197,7 +198,8 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
     if isinstance(function, jax.stages.Lowered):
         lowered, paths = function, dict[int, str]()
     elif not callable(function):
-        raise TypeError(f"why() takes a function, but got {function!r}")
+        kind = type(function).__name__
+        raise TypeError(f"why() takes a function, but got a {kind}")
     else:
         abstract = any(
             isinstance(getattr(x.sharding, "mesh", None), AbstractMesh)

@@ -1,10 +1,11 @@
 """Find where a value loses a mesh axis that it came with."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shardscope.arrays.paths import pattern_of
+from shardscope.arrays.paths import common_pattern, pattern_of
 from shardscope.lines import name_of, source_of
 from shardscope.propagation.values import bytes_of, line_of, type_of
 
@@ -58,7 +59,8 @@ class LostAxis:
         where = name_of(self.line) if self.line else "no line of yours"
         cause = f", because of {self.because}" if self.because else ""
         had = "gave" if self.origin.startswith(("the ", "a ")) else "had"
-        said = f"loses '{self.axis}', which {self.origin} {had}{cause}"
+        origin = self.origin or "its operand"
+        said = f"loses '{self.axis}', which {origin} {had}{cause}"
         if self.kind == "whole":
             said = (
                 f"{self.origin} is whole over '{self.axis}', though its "
@@ -99,10 +101,10 @@ def find_lost(
         name: Gives the name of what an axis came from.
 
     Returns:
-        First what nothing asks for, and of this what isn't for gradients,
-        in the order of the program. Of a line and a cause, the first.
+        First what nothing asks for, then arguments that are whole, then
+        what a constraint asks for, then what is for gradients; each in
+        the order of the program. Of a line and a cause, the first.
     """
-    found: dict[LostAxis, LostAxis] = {}
     sizes = [
         bytes_of(result, program.axes)
         for each in program.operations
@@ -110,21 +112,29 @@ def find_lost(
         if result
     ]
     least = _SHARE * max(sizes, default=0)
+    alike: defaultdict[tuple[Any, ...], list[LostAxis]] = defaultdict(list)
     for operation in program.operations:
         for each in _lost_at(operation, program.axes, name):
-            if each.bytes < least:
-                continue
-            key = replace(
-                each, operation="", before="", after="", origin="", bytes=0
-            )
-            first = found.setdefault(key, replace(each, count=0))
-            found[key] = replace(first, count=first.count + 1)
+            if each.bytes >= least:
+                cause = pattern_of(each.because)
+                key = each.axis, each.line, each.kind, each.backward, cause
+                alike[key].append(each)
+    found = [
+        replace(
+            same[0],
+            count=len(same),
+            because=common_pattern(each.because for each in same),
+            origin=common_pattern(
+                each.origin
+                for each in same
+                if pattern_of(each.origin) == pattern_of(same[0].origin)
+            ),
+        )
+        for same in alike.values()
+    ]
     kinds = ["lost", "whole", "asked"]
     return tuple(
-        sorted(
-            found.values(),
-            key=lambda each: (kinds.index(each.kind), each.backward),
-        )
+        sorted(found, key=lambda x: (x.backward, kinds.index(x.kind)))
     )
 
 
@@ -146,8 +156,8 @@ def _lost_at(
                 kind,
                 type_of(before),  # noqa: B023
                 type_of(after),  # noqa: B023
-                pattern_of(name(origin)),
-                pattern_of(name(cause)),
+                name(origin),
+                name(cause),
                 size,
                 operation.backward,
             )

@@ -1,5 +1,6 @@
 """Name what an axis of a value came from."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,9 @@ def namer(
         for each in program.operations
         if each.origin
     }
-    inner = [lines[0] for _, lines in places.values() if lines]
+    callers: defaultdict[str, set[str]] = defaultdict(set)
+    for _, lines in places.values():
+        callers[lines[0] if lines else ""].update(lines[1:2])
 
     def name(origin: str) -> str:
         kind, _, number = origin.partition(": ")
@@ -41,14 +44,16 @@ def namer(
             return f"out_shardings{' of ' * bool(path)}{path}"
         kind = kind.removesuffix("_input").removesuffix("_output")
         if kind not in places:
-            return origin
+            return origin.replace("self", "itself")
         operation, lines = places[kind]
         manual = operation == "manual_computation"
         what = "shard_map" if manual else "constraint"
         if not lines:
             return f"a {what}"
+        found = f"the {what} at {name_of(lines[0])}"
         # Of a function that others call for it, the caller says which.
-        several = len(lines) > 1 and inner.count(lines[0]) > 1
-        return f"the {what} at {name_of(lines[several])}"
+        if len(callers[lines[0]]) > 1 and lines[1:]:
+            found += f" from {name_of(lines[1])}"
+        return found
 
     return name

@@ -239,19 +239,15 @@ class _Reader:
         operands = tuple(map(self.arrays.get, operation.operands))
         argument = None
         known = [x.argument for x in operands if x is not None]
-        views = {*known} - {CONSTANT}
-        if not views and len(known) == len(operands):
+        # Where a slice is taken doesn't say of what.
+        views = {*known[: 1 if "slice" in name else None]} - {CONSTANT}
+        if {*known} <= {CONSTANT} and len(known) == len(operands):
             argument = CONSTANT
         elif name in _VIEWS and len(views) == 1:
             (argument,) = views
         attributes = operation.attributes
         shardings = _shardings(attributes)
-        origins = (
-            [_names(each) for each in ir.ArrayAttr(attributes[_ORIGINS])]
-            if _ORIGINS in attributes
-            and isinstance(attributes[_ORIGINS], ir.ArrayAttr)
-            else []
-        )
+        origins = [_names(each) for each in _origins_of(attributes)]
         own = ""
         if "sdy.sharding_origin_name" in attributes:
             own = ir.StringAttr(
@@ -309,11 +305,16 @@ class _Reader:
         jax traces a function once, so the lines within it may end with
         those of another call of it.
         """
-        scope = _SCOPE.match(str(location))
         frames = self._own(location)
         if number >= 0:
             frames = self._joined(frames, number)
-        return Place(frames, scope[1] if scope else "")
+        scope = ""
+        while True:
+            found = _SCOPE.match(str(location))
+            scope = f"{found[1] if found else ''}/{scope}"
+            if number < 0:
+                return Place(frames, scope)
+            location, number = self.calls[number]
 
     def _joined(self, inner: Frames, number: int) -> Frames:
         """Put the lines of a call in place of those of another one."""
@@ -367,11 +368,20 @@ class _Reader:
         return self.frames[text]
 
 
+def _origins_of(attributes: Any) -> list[Any]:
+    """Give the origins of the results of an operation."""
+    for key in (_ORIGINS, "sdy.result_sharding_origins"):
+        if key in attributes and isinstance(attributes[key], ir.ArrayAttr):
+            return [*attributes[key]]
+    return []
+
+
 def _shardings(attributes: Any) -> list[Any]:
     """Give the shardings of the results of an operation."""
-    if _SHARDING not in attributes:
+    key = _SHARDING if _SHARDING in attributes else "out_shardings"
+    if key not in attributes:
         return []
-    each = sdy.TensorShardingPerValueAttr(attributes[_SHARDING]).shardings
+    each = sdy.TensorShardingPerValueAttr(attributes[key]).shardings
     return [sdy.TensorShardingAttr(sharding) for sharding in each]
 
 

@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from shardscope.arrays.paths import pattern_of
+from shardscope.arrays.paths import common_pattern, pattern_of
 from shardscope.lines import lines_of_reader, source_of
 
 if TYPE_CHECKING:
@@ -72,23 +72,33 @@ def values_of(
         if result is not None and result.shape
     ]
     least = _SHARE * max((size for *_, size in found), default=0)
-    alike = Counter(
-        ShardedValue(
+    alike: defaultdict[ShardedValue, list[list[str]]] = defaultdict(list)
+    for operation, result, size in found:
+        axes = [axis for part in result.spec for axis in part]
+        causes = [name(result.origins.get(axis, "")) for axis in axes]
+        value = ShardedValue(
             line_of(operation),
             operation.name,
             operation.backward,
             type_of(result),
             size,
-            tuple(
-                (axis, pattern_of(name(result.origins.get(axis, ""))))
-                for part in result.spec
-                for axis in part
+            tuple(zip(axes, map(pattern_of, causes), strict=True)),
+        )
+        if size >= least:
+            alike[value].append(causes)
+    return tuple(
+        replace(
+            value,
+            count=len(same),
+            because=tuple(
+                (axis, common_pattern(causes))
+                for (axis, _), causes in zip(
+                    value.because, zip(*same, strict=True), strict=True
+                )
             ),
         )
-        for operation, result, size in found
-        if size >= least
+        for value, same in alike.items()
     )
-    return tuple(replace(each, count=n) for each, n in alike.items())
 
 
 def line_of(operation: "Operation") -> str:
