@@ -23,6 +23,7 @@ def own_line(text: str) -> str:
     """
     frames = [frame for each in FRAMES for frame in re.finditer(each, text)]
     found: list[str] = []
+    last = len(text)
     for frame in sorted(frames, key=re.Match.start, reverse=True):
         if found and "Traceback (most" in text[frame.end() : last]:
             break
