@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -73,8 +74,12 @@ def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
     return sizes
 
 
-def _lost_in(lowered: Any, paths: tuple[str, ...]) -> tuple[LostAxis, ...]:
+def _find_lost(
+    lowered: Any, paths: tuple[str, ...]
+) -> tuple[LostAxis, ...]:
     """Find where values lose axes, if this version of jax can tell."""
+    if lowered is None:
+        return ()
     try:
         from shardscope.propagation.shardy import propagate
 
@@ -172,8 +177,7 @@ def report_call(
         args: Arguments of the call.
         kwargs: Keyword arguments of the call.
         any_lines: Whether the program may name lines of an older file,
-            and so come from jax's cache. Where an axis is lost isn't
-            looked for then.
+            and so come from jax's cache.
     """
     function, args, kwargs = unbind(function, args, kwargs)
     function = unwrap(function)
@@ -217,7 +221,7 @@ def report_call(
         text=text,
         _module=module,
         _paths=paths,
-        _lost=_lost_in(lowered, paths) if lowered and not any_lines else (),
+        _find_lost=cache(partial(_find_lost, lowered, paths)),
     )
 
 

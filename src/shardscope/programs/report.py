@@ -1,7 +1,7 @@
 """What the compiled program of a call does."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -73,8 +73,10 @@ class Program:
     _module: Module = field(compare=False)
     # The paths of the arguments that the program uses, in its order.
     _paths: tuple[str, ...] = ()
-    # Where values lose an axis before it was compiled.
-    _lost: tuple[LostAxis, ...] = field(default=(), compare=False)
+    # Finds where values lose an axis.
+    _find_lost: Callable[[], tuple[LostAxis, ...]] = field(
+        default=tuple, compare=False
+    )
 
     @classmethod
     def of(cls, text: str, stats: Any) -> "Program":
