@@ -117,7 +117,7 @@ class Why:
             lines += ["", line]
             for each in same:
                 bytes_ = size(each.bytes_per_device)
-                lines.append(f"    {_words(each)}, {bytes_} on each")
+                lines.append(f"    {_words(each)}, {bytes_} each")
                 lines += [f"        {a}: {x}" for a, x in each.because if x]
         if (rest := len(self._by_line()) - _LINES) > 0:
             lines += ["", f"and {rest} lines more: see rows"]
