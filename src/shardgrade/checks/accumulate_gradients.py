@@ -59,23 +59,9 @@ def sent_in_sums(seen: same.Seen, *, loops: bool) -> int:
 LOOP = "A sum in each turn"
 WRONG = "these are not the loss and the gradients of the whole batch"
 LAYOUT = "the loss or a gradient is not replicated over the mesh"
-UNROLLED = (
-    "all-reduces outside of a loop carry more than one set of gradients, "
-    "for example because jit unrolls a loop of Python"
-)
-TURNS = (
-    "the devices' gradients are added up in each turn of the loop. In "
-    "shard_map, mark the parameters once, before it, with jax.lax.pcast; "
-    "under jit alone, let each device have a dimension of its own"
-)
 MORE = "a device sends more than one all-reduce of the gradients and loss"
 WIDE = f'{MORE} over "data": over "model", all devices have the same rows'
-MEMORY = (
-    "the intermediates or the gradients of more than one microbatch are in "
-    "memory at a time"
-)
 STALE = "a later call returns something else than its arguments give"
-SUMS = "gradients of bfloat16 parameters are not added up in float32"
 ROWS_REFUSED = "these rows can't be divided, and no error names the numbers"
 EIGHT = "On eight devices"
 # Instead of an all-reduce, two collectives may need padding.
@@ -87,14 +73,18 @@ CHECKS = {
     "unrolled": same.communication(
         ALONG,
         partial(sent_in_sums, loops=False),
-        UNROLLED,
+        "all-reduces outside of a loop carry more than one set of "
+        "gradients, for example because jit unrolls a loop of Python",
         read="A loop of Python",
         agree=BYTES,
     ),
     "turns": same.communication(
         ALONG,
         partial(sent_in_sums, loops=True),
-        TURNS,
+        "the devices' gradients are added up in each turn of the loop. In "
+        "shard_map, mark the parameters once, before it, with "
+        "jax.lax.pcast; under jit alone, let each device have a dimension "
+        "of its own",
         read=LOOP,
         agree=BYTES,
     ),
@@ -107,7 +97,8 @@ CHECKS = {
     "memory": same.memory(
         INSIDE,
         measures.program_bytes,
-        MEMORY,
+        "the intermediates or the gradients of more than one microbatch "
+        "are in memory at a time",
         read=EIGHT,
         agree=same.AtMost(1.5, same.HELD),
     ),
@@ -116,7 +107,7 @@ CHECKS = {
     "sums": same.values(
         BFLOAT16,
         measures.result,
-        SUMS,
+        "gradients of bfloat16 parameters are not added up in float32",
         read="Sums in bfloat16",
         agree=same.Near([0.02]),
     ),

@@ -90,24 +90,7 @@ TOO_LARGE = (
     "for scores up to 160, the result is wrong, or NaN: subtract the "
     "maximum of a token's scores before exp, and let masked scores be -inf"
 )
-SLOPES = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P("data")'
-MORE = (
-    "a device computes more than its own query heads, and their key-value "
-    "heads once"
-)
-FORWARD = (
-    "in the forward pass, devices exchange more than one sum of their "
-    "terms of the output"
-)
-BACKWARD = (
-    'over "model", devices exchange more than one sum of the output, one '
-    "of the gradient of x, and those of the gradients of replicated k and "
-    "v. In shard_map, mark x once, with jax.lax.pcast, and keep check_vma"
-)
-OVER_DATA = (
-    'over "data", devices exchange more than the kernels\' gradients'
-)
 CHECKS = {
     "types": same.types(CASES),
     "wrong": same.values([*CASES, *SHARED], measures.result, WRONG),
@@ -117,34 +100,39 @@ CHECKS = {
     "slopes": same.values(
         CASES,
         of_gradients(lambda made: made.gradients),
-        SLOPES,
+        "a gradient of (y**2).sum() is wrong",
         agree=same.Near([1e-3]),
     ),
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "more": same.placement(
         CASES,
         measures.flops,
-        MORE,
+        "a device computes more than its own query heads, and their "
+        "key-value heads once",
         read="Every key-value head on each device",
         agree=same.AtMost(1.02, same.FLOPS),
     ),
     "forward": same.communication(
         CASES,
         measures.bytes_sent,
-        FORWARD,
+        "in the forward pass, devices exchange more than one sum of their "
+        "terms of the output",
         read="On eight devices",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),
     "backward": same.communication(
         CASES,
         of_gradients(measures.sent_over_model),
-        BACKWARD,
+        'over "model", devices exchange more than one sum of the output, '
+        "one of the gradient of x, and those of the gradients of "
+        "replicated k and v. In shard_map, mark x once, with "
+        "jax.lax.pcast, and keep check_vma",
         read="Too many sums in the backward pass",
     ),
     "over_data": same.communication(
         CASES,
         of_gradients(measures.sent_over_data),
-        OVER_DATA,
+        'over "data", devices exchange more than the kernels\' gradients',
         read="Too many sums in the backward pass",
     ),
 }

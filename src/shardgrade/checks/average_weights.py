@@ -114,20 +114,10 @@ def count_collectives(made: Trained) -> str:
 
 FIRST, FOUR = cases(), cases(GIVEN)
 EXAMPLE = FIRST[0].call
-PARAMS = (
-    "these are not the floating-point nnx.Params of the model, each once"
-)
 FLOATS = "an average is not float32, or does not have its parameter's shape"
 START = "the first average does not have the values of the parameters"
 LIKE = "an average is not sharded like its parameter"
-COPIED = "a call copies an array from one device to another"
-TAKEN = "the call donates the model: donate the old average alone"
-LOST = (
-    "the step that donates the model deletes the average as well: copy the "
-    "parameters, even those that are float32 already"
-)
 AVERAGE = "this is not decay * average + (1 - decay) * parameter in float32"
-KEPT = "the old average is still on the devices: donate it"
 NOWHERE = "no program runs on the mesh: the host or one device does it all"
 MANY = "the average takes more than one program"
 AGAIN = (
@@ -145,7 +135,10 @@ CHECKS = {
         FIRST, measures.class_name, "the result is not an nnx.State"
     ),
     "params": same.contract(
-        FIRST, lambda seen: sorted(measures.paths(seen)), PARAMS
+        FIRST,
+        lambda seen: sorted(measures.paths(seen)),
+        "these are not the floating-point nnx.Params of the model, each "
+        "once",
     ),
     "floats": same.contract(
         FIRST, lambda seen: measures.types_by_path(seen.result), FLOATS
@@ -159,17 +152,18 @@ CHECKS = {
     "copied": same.placement(
         FOUR,
         of_calls(lambda made: list_names("refused", made.refused)),
-        COPIED,
+        "a call copies an array from one device to another",
     ),
     "taken": same.placement(
         FOUR,
         of_calls(lambda made: list_names("deleted", made.taken)),
-        TAKEN,
+        "the call donates the model: donate the old average alone",
     ),
     "lost": same.placement(
         FOUR,
         of_calls(lambda made: list_names("deleted", made.lost)),
-        LOST,
+        "the step that donates the model deletes the average as well: "
+        "copy the parameters, even those that are float32 already",
         read=ALIAS,
     ),
     "average": same.values(
@@ -188,7 +182,7 @@ CHECKS = {
     "kept": same.placement(
         FOUR,
         of_calls(lambda made: list_names("not deleted", made.kept)),
-        KEPT,
+        "the old average is still on the devices: donate it",
     ),
     "talk": same.communication(FOUR, of_calls(count_collectives), TALK),
 }

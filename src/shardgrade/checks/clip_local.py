@@ -71,10 +71,6 @@ NARROW = (
 )
 HIDDEN = "one gradient is NaN, and others are not NaN after clipping"
 NOTHING = "the gradients are zero, and are not zero after clipping"
-MUCH = (
-    "a device sends more than a few sums: first add up the squares of all "
-    "its arrays that are sharded over the same axes"
-)
 LOW = "A norm in bfloat16"
 CHECKS = {
     "wrong": same.values(NAMES, measures.result, WRONG),
@@ -95,7 +91,8 @@ CHECKS = {
     "much": same.communication(
         [*MIXED, *SPREAD],
         measures.bytes_sent,
-        MUCH,
+        "a device sends more than a few sums: first add up the squares of "
+        "all its arrays that are sharded over the same axes",
         agree=same.AtMost(0, same.SENT, more=MOST),
     ),
 }

@@ -226,11 +226,9 @@ CASES = [
     ),
 ]
 EXAMPLE = CASES[0].code
-NO_STEP = "this is not a function"
 OTHER = (
     "the step does not return an output like x and a cache like the old one"
 )
-LOST = "the step deletes params or x: donate the cache alone"
 WRITE = (
     "after all calls, a cache is not what the step was given at first, "
     "with the key and value of each token, by the params of its call, at "
@@ -241,28 +239,13 @@ WRONG = (
     "where query head i uses key-value head i // (heads / kv_heads) and "
     "scores are divided by the root of head_dim"
 )
-LAYOUT = "the output is not sharded as P('data')"
-LAYOUTS = (
-    "the new cache is not sharded like the old one: give jit out_shardings"
-)
-KEPT = "the old cache stays in memory: donate it"
-MOVED = "the new cache is not in the buffers of the old one"
 REMADE = (
     "a call that repeats another one compiles again: make the jitted step "
     "once, in decode_sharded"
 )
-AGAIN = (
-    "the step is compiled again for a later position: positions must not "
-    "be static, shapes must not depend on them, and the new cache must be "
-    "of the same kind as the old, a dict like it"
-)
 DATA = (
     'over "data", devices exchange bytes, but a token needs none: each '
     "sequence stays on the devices of its cache"
-)
-MORE = (
-    "for a token, devices exchange more than one sum of their terms of the "
-    "output"
 )
 NOTHING = (
     "no program of a call sends anything, but the sum of the output needs "
@@ -274,12 +257,12 @@ LARGE = (
     "or copy keys and values"
 )
 CHECKS = {
-    "no_step": same.contract(CASES, kind, NO_STEP),
+    "no_step": same.contract(CASES, kind, "this is not a function"),
     "other": same.contract(CASES, of_calls(lambda made: made.types), OTHER),
     "lost": same.contract(
         CASES,
         of_calls(lambda made: list_names(set(made.lost), "deleted")),
-        LOST,
+        "the step deletes params or x: donate the cache alone",
         read="The API",
     ),
     "write": same.values(CASES, of_calls(lambda made: made.caches), WRITE),
@@ -288,32 +271,35 @@ CHECKS = {
     "layout": same.placement(
         CASES,
         of_calls(partial(select_layouts, output=True)),
-        LAYOUT,
+        "the output is not sharded as P('data')",
         read="The API",
     ),
     "layouts": same.placement(
         CASES,
         of_calls(partial(select_layouts, output=False)),
-        LAYOUTS,
+        "the new cache is not sharded like the old one: give jit "
+        "out_shardings",
         read="The API",
     ),
     "remade": same.structure(CASES, of_calls(compiled_again), REMADE),
     "again": same.structure(
         CASES,
         of_calls(compiled_later),
-        AGAIN,
+        "the step is compiled again for a later position: positions must "
+        "not be static, shapes must not depend on them, and the new cache "
+        "must be of the same kind as the old, a dict like it",
         read="A position for each program",
     ),
     "kept": same.placement(
         CASES,
         of_calls(lambda made: list_names(made.kept, "still in memory")),
-        KEPT,
+        "the old cache stays in memory: donate it",
         read="The API",
     ),
     "moved": same.placement(
         CASES,
         of_calls(lambda made: list_names(made.moved, "in other buffers")),
-        MOVED,
+        "the new cache is not in the buffers of the old one",
         read="The API",
     ),
     "data": same.communication(
@@ -322,7 +308,8 @@ CHECKS = {
     "more": same.communication(
         CASES,
         of_calls(count_sent),
-        MORE,
+        "for a token, devices exchange more than one sum of their terms "
+        "of the output",
         read="On eight devices",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
     ),

@@ -73,7 +73,6 @@ TYPE = (
     "float32[batch@data,dim]"
 )
 WRONG = "this is not x plus gelu(x @ up) @ down of each branch"
-SLOPES = "a gradient of the kernels or of x is wrong"
 FORWARD = (
     "the forward pass sends more than one sum of the branches over "
     '"model": gather neither kernels nor rows, let each device add up its '
@@ -84,12 +83,6 @@ MODEL = (
     ": mark x before all branches, as reduced or in shard_map by "
     "jax.lax.pcast, and keep check_vma, without which the derivative of a "
     "psum is another psum"
-)
-DATA = (
-    'over "data", a device sends more than the gradients of the kernels, '
-    "each once. In shard_map, each use of a kernel is a sum over "
-    '"data": mark the kernels once, before all uses, with jax.lax.pcast'
-    '(kernel, "data", to="varying")'
 )
 MIXED = "An unreduced sum that meets something else"
 LEFT = "A result that is left unreduced"
@@ -103,7 +96,7 @@ CHECKS = {
     "slopes": same.values(
         STEPS,
         of_steps(lambda made: made[0]),
-        SLOPES,
+        "a gradient of the kernels or of x is wrong",
         agree=same.Near([1e-3]),
     ),
     "forward": same.communication(
@@ -115,7 +108,10 @@ CHECKS = {
     "data": same.communication(
         STEPS,
         over("data"),
-        DATA,
+        'over "data", a device sends more than the gradients of the '
+        "kernels, each once. In shard_map, each use of a kernel is a sum "
+        'over "data": mark the kernels once, before all uses, with '
+        'jax.lax.pcast(kernel, "data", to="varying")',
         agree=replace(BYTES, more=SCALARS),
         read="The same in `shard_map`",
     ),

@@ -168,10 +168,6 @@ OTHERS = (
     "the arrays are not those of the model and of "
     "nnx.Optimizer(model, tx, wrt=nnx.Param)"
 )
-WHOLE = (
-    "a program that makes the model or its optimizer needs more memory "
-    "than the shards of a device: give jit the shardings of its results"
-)
 # What is wrong with the first shardings, and the section to read.
 PLACED = {
     "model": (
@@ -188,15 +184,8 @@ PLACED = {
         "Problem",
     ),
 }
-DRIFT = "the sharding of an array changes in a step"
 LOSS = "a step does not return the loss before its update"
 UPDATE = "after four steps, the model or the optimizer has other values"
-KEPT = "old arrays of the model or the optimizer are still in memory"
-AGAIN = "a later step is traced or compiled again"
-MORE = (
-    "a device sends more in a step than it needs to: check how the "
-    "activations are sharded"
-)
 CHECKS = {
     "three": same.contract(ALL, kinds, THREE),
     "others": same.contract(ALL, describe_types, OTHERS),
@@ -207,7 +196,9 @@ CHECKS = {
     "whole": same.memory(
         ALL,
         measures.program_bytes,
-        WHOLE,
+        "a program that makes the model or its optimizer needs more "
+        "memory than the shards of a device: give jit the shardings of "
+        "its results",
         read="The API",
         agree=same.AtMost(1.1, same.HELD, more=1024),
     ),
@@ -219,24 +210,25 @@ CHECKS = {
     "drift": same.placement(
         ALL,
         of_steps(lambda made: made.layouts[1]),
-        DRIFT,
+        "the sharding of an array changes in a step",
         read="Shardings that the compiler chooses",
     ),
     "kept": same.placement(
         ALL,
         of_steps(lambda made: f"kept: {', '.join(made.kept) or 'nothing'}"),
-        KEPT,
+        "old arrays of the model or the optimizer are still in memory",
     ),
     "again": same.structure(
         ALL,
         of_steps(describe_compilations),
-        AGAIN,
+        "a later step is traced or compiled again",
         read="Shardings that the compiler chooses",
     ),
     "sent": same.communication(
         ALL,
         of_steps(count_sent),
-        MORE,
+        "a device sends more in a step than it needs to: check how the "
+        "activations are sharded",
         read="Constrain the activations",
         agree=same.AtMost(1.1, same.SENT, more=256),
     ),

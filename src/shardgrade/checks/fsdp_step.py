@@ -31,7 +31,6 @@ LATER = (
 )
 NOWHERE = "no program runs on the mesh: the host or one device does it all"
 KEPT = "the old parameters stay in memory after a step: donate them"
-WHOLE = "a program takes more than twice the bytes of a device's shards"
 COMPILED = "a later call was compiled again: compile the step once, outside"
 BYTES = "Bytes that a device sends"
 # What a device sends, by kind, and what is right.
@@ -62,7 +61,7 @@ CHECKS = {
     "whole": same.memory(
         CASES,
         measures.argument_bytes,
-        WHOLE,
+        "a program takes more than twice the bytes of a device's shards",
         # A program for the update takes the gradients too.
         agree=same.AtMost(2, "bytes of arguments on a device"),
         read="Arrays that stay whole",

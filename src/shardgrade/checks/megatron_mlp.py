@@ -28,10 +28,6 @@ EXAMPLE = CASES[0].call
 WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
 LAYOUT = 'the output is not sharded as P("data")'
 NOWHERE = "no program runs on the mesh: place params and x on it first"
-LARGE = (
-    'a device gets more than its part: shard the batch over "data", both '
-    'kernels and the bias of "up" over "model"'
-)
 CONSTANT = "a program holds arrays as constants: pass them as arguments"
 TALK = 'the MLP needs one all-reduce over "model" and nothing else'
 CHECKS = {
@@ -46,7 +42,8 @@ CHECKS = {
     "large": same.memory(
         CASES,
         measures.argument_bytes,
-        LARGE,
+        'a device gets more than its part: shard the batch over "data", '
+        'both kernels and the bias of "up" over "model"',
         read="On eight devices",
         agree=same.AtMost(1, "bytes of arguments on a device"),
     ),

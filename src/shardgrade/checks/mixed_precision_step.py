@@ -109,29 +109,14 @@ LOSS = (
     "this is not the loss before the update, averaged over the rows of the "
     "global batch"
 )
-ROUNDED = (
-    "the parameters change by something else than rate times the mean "
-    "gradient. Make sure that you subtract it in float32, from the float32 "
-    "parameters"
-)
 LAYOUT = 'the parameters are not sharded as P("data"), or the loss not P()'
 LATER = (
     "a later call returns other parameters, or another loss, than its "
     "arguments and the rate give"
 )
-PRODUCTS = "the loss is not given bfloat16 parameters"
 ASK = (
     "the program that you wrote leaves it to the compiler what the devices "
     "send, and in which dtype: write the collectives in shard_map"
-)
-GATHERS = "the parameters are gathered before they are cast to bfloat16"
-SUMS = (
-    "gradients, or a single number such as the loss, are added up in "
-    "bfloat16: cast to float32 before the devices add up"
-)
-MORE = (
-    "a device sends more than one all-gather of the parameters, one "
-    "reduce-scatter of their gradients, and the loss"
 )
 KEPT = "the old parameters stay in memory after a step: donate them"
 COMPILED = "a later call was compiled again: compile the step once, outside"
@@ -146,7 +131,9 @@ CHECKS = {
     "rounded": same.values(
         CASES,
         change,
-        ROUNDED,
+        "the parameters change by something else than rate times the mean "
+        "gradient. Make sure that you subtract it in float32, from the "
+        "float32 parameters",
         read="An update in bfloat16",
         agree=same.Near([0.02]),
     ),
@@ -158,7 +145,7 @@ CHECKS = {
             lambda dtype: dtype.removeprefix("single ") in BITS,
             "dot_general",
         ),
-        PRODUCTS,
+        "the loss is not given bfloat16 parameters",
         read="The API",
     ),
     "ask": same.communication(
@@ -171,7 +158,7 @@ CHECKS = {
             lambda dtype: dtype in BITS or dtype.startswith("single"),
             "all_gather",
         ),
-        GATHERS,
+        "the parameters are gathered before they are cast to bfloat16",
         read="Cast, then gather",
     ),
     "sums": same.communication(
@@ -182,13 +169,15 @@ CHECKS = {
             "all_reduce",
             "reduce_scatter",
         ),
-        SUMS,
+        "gradients, or a single number such as the loss, are added up in "
+        "bfloat16: cast to float32 before the devices add up",
         read="A gradient through the cast",
     ),
     "more": same.communication(
         CASES,
         measures.bytes_sent,
-        MORE,
+        "a device sends more than one all-gather of the parameters, one "
+        "reduce-scatter of their gradients, and the loss",
         read=EIGHT,
         agree=same.AtMost(1.05, same.SENT, more=64),
     ),

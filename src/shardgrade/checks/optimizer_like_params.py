@@ -44,7 +44,6 @@ COUNT = "a counter is not replicated over the mesh"
 MOMENT = "a moment is not sharded like its parameter"
 ZEROS = "a moment from jnp.zeros is not sharded like its parameter"
 NO_TX = "the tx is another object, so a step would be traced again"
-OTHER = "an array with another shape than its parameter is not replicated"
 CHECKS = {
     "no_optimizer": same.contract(
         ALL, measures.class_name, NO_OPTIMIZER, read="The API"
@@ -64,7 +63,7 @@ CHECKS = {
     "other": same.placement(
         FACTORS,
         arrays,
-        OTHER,
+        "an array with another shape than its parameter is not replicated",
         read="Matched by shape alone, or by path alone",
     ),
     "no_tx": same.structure(ADAM, lambda seen: seen.result.tx, NO_TX),

@@ -148,35 +148,8 @@ ROWS = 9 * max(COUNT, PARTS) if COUNT > 1 else 9
 INDIVISIBLE = call_on(
     f"mesh_of({COUNT}, 1)", *PAIR[:2], f"normal({ROWS}, 8)", PARTS
 ).call
-ERROR = (
-    'no ValueError names the rows, the devices along "data" and count, '
-    "although the rows can't be divided among them"
-)
 OUTPUT = "this is not x after all layers"
-WAITING = (
-    "a gradient is NaN: what a stage computes while it has no microbatch "
-    "must not reach the gradients"
-)
-WRONG = "a gradient of (y**2).sum() is wrong"
 LAYOUT = 'y is not sharded as P("data")'
-MORE = (
-    "a device computes more than its own layers, for one microbatch in "
-    "each of count + S - 1 ticks: a tick too many, or, under jit alone, "
-    "all layers"
-)
-FEWER = (
-    "a device computes less than its own layers, for one microbatch in "
-    "each of count + S - 1 ticks: it doesn't make count microbatches of "
-    "its rows"
-)
-FORWARD_OVER_DATA = (
-    'over "data", the forward pass sends bytes, but it needs none, because '
-    "a device has all of its rows"
-)
-FORWARD = (
-    "in the forward pass, devices exchange more than a microbatch in each "
-    "of count + S - 1 ticks and one sum of the result"
-)
 BACKWARD = (
     'over "model", devices exchange more for the gradients than twice what '
     "the forward pass may send: perhaps each tick adds up the gradient of "
@@ -188,58 +161,66 @@ PERMUTES = (
     "the forward pass may send, because they pass on more than a "
     "microbatch in each tick of both passes"
 )
-OVER_DATA = (
-    'over "data", devices exchange more than the gradients of stacked once'
-)
 SUMS = "A sum of the gradients in each tick"
 ROLLED = "Stages under `vmap`"
 CHECKS = {
     "types": same.types(CASES),
     "output": same.values(CASES, measures.result, OUTPUT),
     "error": same.refusal(
-        INDIVISIBLE, ERROR, names=f"{ROWS} {COUNT} {PARTS}"
+        INDIVISIBLE,
+        'no ValueError names the rows, the devices along "data" and count, '
+        "although the rows can't be divided among them",
+        names=f"{ROWS} {COUNT} {PARTS}",
     ),
     "waiting": same.values(
         SLOPES,
         of_gradients(name_not_finite),
-        WAITING,
+        "a gradient is NaN: what a stage computes while it has no "
+        "microbatch must not reach the gradients",
         read="Zeros in the bubble",
     ),
     "wrong": same.values(
         SLOPES,
         of_gradients(lambda made: made.gradients),
-        WRONG,
+        "a gradient of (y**2).sum() is wrong",
         agree=same.Near([1e-3]),
     ),
     "layout": same.placement(CASES, measures.shards, LAYOUT),
     "more": same.placement(
         CASES,
         measures.flops,
-        MORE,
+        "a device computes more than its own layers, for one microbatch "
+        "in each of count + S - 1 ticks: a tick too many, or, under jit "
+        "alone, all layers",
         agree=same.AtMost(1.02, same.FLOPS),
     ),
     "fewer": same.placement(
         CASES,
         measures.flops,
-        FEWER,
+        "a device computes less than its own layers, for one microbatch "
+        "in each of count + S - 1 ticks: it doesn't make count "
+        "microbatches of its rows",
         agree=same.AtLeast(0.98, same.FLOPS),
     ),
     "forward_over_data": same.communication(
         CASES[0],
         same.measure_made(forward, forward_over_data),
-        FORWARD_OVER_DATA,
+        'over "data", the forward pass sends bytes, but it needs none, '
+        "because a device has all of its rows",
     ),
     "forward": same.communication(
         CASES,
         measures.bytes_sent,
-        FORWARD,
+        "in the forward pass, devices exchange more than a microbatch in "
+        "each of count + S - 1 ticks and one sum of the result",
         agree=same.AtMost(1, same.SENT, more=SCALARS),
         read="On eight devices",
     ),
     "over_data": same.communication(
         SLOPES,
         of_gradients(measures.sent_over_data),
-        OVER_DATA,
+        'over "data", devices exchange more than the gradients of stacked '
+        "once",
         read=SUMS,
     ),
     "permutes": same.communication(

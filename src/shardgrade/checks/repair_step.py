@@ -169,10 +169,7 @@ ARRAYS = (
     "the starter's: what is computed must stay as it is"
 )
 ROWS = "place does not return the batch sharded by rows, as P('data')"
-MEMORY = "over the budget of memory"
-BYTES = "over the budget of bytes that a device sends in a step"
 COPIES = "over the budget of copies, which is zero"
-COMPILED = "over the budget of compilations: later calls need none"
 CHECKS = {
     "other": same.contract(CASES, describe_parts, OTHER),
     "specs": same.placement(
@@ -186,14 +183,14 @@ CHECKS = {
     "bytes": same.communication(
         CASES,
         lambda seen: of(seen).sent,
-        BYTES,
+        "over the budget of bytes that a device sends in a step",
         read="Where to look",
         agree=budget(ROOM, f"{same.SENT} in a step"),
     ),
     "memory": same.memory(
         CASES,
         lambda seen: of(seen).memory,
-        MEMORY,
+        "over the budget of memory",
         read="Where to look",
         agree=budget(ROOM, same.HELD),
     ),
@@ -203,7 +200,7 @@ CHECKS = {
     "compiled": same.structure(
         CASES,
         lambda seen: of(seen).compiled_later,
-        COMPILED,
+        "over the budget of compilations: later calls need none",
         read="Programs that come back",
         agree=budget(1, f"programs compiled in calls 2 to {CALLS}"),
     ),

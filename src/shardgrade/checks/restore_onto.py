@@ -73,7 +73,6 @@ WIDER = call("checkpoint(linear, 16, 40)", "too_large(linear, 16, 48)")
 RENAMED = call(build="lambda: twice(dropout_mlp(16, 40, 24))")
 DAMAGED = call(f"truncated({SAVED})")
 WHOLE = "a program makes whole arrays: nnx.eval_shape gives the structure"
-COPIED = "an array is put on one device and copied from there"
 MODEL = "a checkpoint of another model must raise a ValueError"
 ERROR = "a damaged checkpoint must raise an error"
 guarded = measures.note_copies
@@ -101,7 +100,7 @@ CHECKS = {
     "copied": same.placement(
         EXAMPLE,
         measures.describe_copies,
-        COPIED,
+        "an array is put on one device and copied from there",
         under=guarded,
         read="On eight devices",
     ),

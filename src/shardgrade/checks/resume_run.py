@@ -287,10 +287,6 @@ BEGINS = (
     "the data begins again, or leaves some out: the first batch of a run "
     "is the number of steps that its checkpoint has seen"
 )
-COPIED = (
-    "arrays are restored into other shardings, and laid out anew: restore "
-    "each straight into its sharding in abstract"
-)
 MADE = (
     "a run that finds a complete checkpoint takes all of its state from "
     "there, and never calls make; one that finds none calls it once"
@@ -334,7 +330,6 @@ FOLDER = (
     "as a run returns, the newest checkpoint must be directly in the "
     "folder, with a number in its name, and at most the two newest there"
 )
-WAITED = "as a run returns, its last checkpoint must be complete"
 CLEANED = "a run must remove what an earlier run has left unfinished"
 CHANGED = "a checkpoint of another model must raise an error"
 AGAIN = f"{CHANGED}, not begin the run again"
@@ -354,7 +349,7 @@ CHECKS = {
     "waited": same.contract(
         EARLY,
         list_named("unfinished"),
-        WAITED,
+        "as a run returns, its last checkpoint must be complete",
         read="A run that does not wait",
     ),
     "stops": same.contract(TOLD, count_first, STOPS, read=BATCH),
@@ -388,7 +383,8 @@ CHECKS = {
     "copied": same.placement(
         ONTO_MESH,
         describe_moves,
-        COPIED,
+        "arrays are restored into other shardings, and laid out anew: "
+        "restore each straight into its sharding in abstract",
         read="A target without this run's shardings",
         under=movements,
     ),

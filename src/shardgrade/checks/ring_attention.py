@@ -231,7 +231,6 @@ APART = (
     f"scores near -6000 and 5000, {SLOPES}: perhaps the maximum begins too "
     "high, or masked scores aren't low enough"
 )
-BFLOAT16 = "for bfloat16 arrays, scores and sums must be float32"
 NAN = "the result has NaN where a block has no token to attend to"
 LAYOUT = 'y is not sharded as P("data", "model")'
 LAYOUTS = "a gradient is not sharded like its array"
@@ -239,7 +238,6 @@ HOPS = (
     "something makes more than model - 1 hops: perhaps the last block is "
     "sent on, or queries travel, whose sums have to come home"
 )
-GATHERED = "the program also gathers arrays"
 MORE = (
     "for y, a device sends more than a block of keys and one of values in "
     "each of model - 1 hops"
@@ -249,10 +247,6 @@ BACKWARD = (
     "for y and its gradients, a device sends more than a block of keys and "
     "one of values, forward, and their gradients, backward, in each of "
     "model - 1 hops. To send the blocks again is fine if none is kept"
-)
-ROWS = (
-    "keys or values are gathered, so a device holds those of the whole "
-    "sequence: send blocks around the ring, and use each as it arrives"
 )
 UNROLLED = (
     "the compiler sends all blocks before it uses the first, because the "
@@ -280,7 +274,7 @@ CHECKS = {
         CASES, count_hops, HOPS, read="One hop too many"
     ),
     "gathered": same.communication(
-        CASES, count_gathered, GATHERED, read=EIGHT
+        CASES, count_gathered, "the program also gathers arrays", read=EIGHT
     ),
     "more": same.communication(CASES, count_sent, MORE, read=EIGHT),
     "rows": same.memory(
@@ -288,7 +282,8 @@ CHECKS = {
         partial(
             count_held, lambda report: "all-gather" in report.collectives
         ),
-        ROWS,
+        "keys or values are gathered, so a device holds those of the whole "
+        "sequence: send blocks around the ring, and use each as it arrives",
         read=EIGHT,
     ),
     "unrolled": same.memory(
@@ -310,7 +305,7 @@ CHECKS = {
     "bfloat16": same.values(
         NARROW,
         measures.result,
-        BFLOAT16,
+        "for bfloat16 arrays, scores and sums must be float32",
         agree=ROUGH,
         read="The API",
     ),

@@ -134,10 +134,6 @@ CASES = [
 SLOPED = CASES[:1] if COUNT >= 4 else CASES
 EXAMPLE = CASES[0].call
 STILL = "A router without a gradient"
-NO_NUMBERS = (
-    "y has NaN. In float32, exp of a score above 88 is infinite, so the "
-    "largest score is subtracted first, as in jax.nn.softmax"
-)
 PASSED_ON = (
     "a dropped token is passed on, but its y must be zeros: the caller "
     "adds y to x"
@@ -155,34 +151,20 @@ UNCOUNTED = (
 WRONG = "y is not the output of each token's expert, times its probability"
 NEARLY = "y is nearly right: a step is less precise than float32"
 DROPPED = "dropped is not the number of tokens that all devices dropped"
-NOT_LEARNT = "the router has no gradient: y is weighted by a constant"
 SHARED = (
     "with a router whose columns 0 and 1 are equal, both get the same "
     "gradient, as from max. Only expert 0 is chosen, so take its "
     "probability, with jnp.take_along_axis"
 )
-SLOPES = (
-    "a gradient of (y**2).sum() is wrong, for a router whose columns 0 and "
-    "1 are equal"
-)
 LAYOUT = 'y is not sharded as P(("data", "model")), like x'
-MORE = (
-    "a device computes more than the scores of its tokens, and the slots "
-    "of its experts"
-)
-FORWARD = (
-    "devices exchange more than two all-to-alls of slots and a scalar: "
-    "send tokens to the experts, and gather no kernels"
-)
-BACKWARD = (
-    'over "model", the gradients exchange more than four all-to-alls of '
-    "the slots and the gradient of the router"
-)
 OVER_DATA = 'over "data", devices exchange more than gradients of params'
 CHECKS = {
     "types": same.types(CASES),
     "no_numbers": same.values(
-        CASES, result(0, without_numbers), NO_NUMBERS
+        CASES,
+        result(0, without_numbers),
+        "y has NaN. In float32, exp of a score above 88 is infinite, so "
+        "the largest score is subtracted first, as in jax.nn.softmax",
     ),
     "passed_on": same.values(CASES, count_passed_on, PASSED_ON),
     # What isn't right where fewer tokens are counted fails before.
@@ -196,7 +178,7 @@ CHECKS = {
     "not_learnt": same.values(
         SLOPED,
         of_gradients(describe_router_gradient),
-        NOT_LEARNT,
+        "the router has no gradient: y is weighted by a constant",
         read=STILL,
     ),
     "shared": same.values(
@@ -205,7 +187,8 @@ CHECKS = {
     "slopes": same.values(
         SLOPED,
         of_gradients(lambda made: made.gradients),
-        SLOPES,
+        "a gradient of (y**2).sum() is wrong, for a router whose columns "
+        "0 and 1 are equal",
         agree=same.Near([1e-3]),
     ),
     "layout": same.placement(
@@ -214,19 +197,24 @@ CHECKS = {
     "more": same.placement(
         CASES,
         measures.flops,
-        MORE,
+        "a device computes more than the scores of its tokens, and the "
+        "slots of its experts",
         read="Matrix products that waste FLOPs",
         agree=same.AtMost(ROOM, same.FLOPS),
     ),
     "forward": same.communication(
         CASES,
         measures.bytes_sent,
-        FORWARD,
+        "devices exchange more than two all-to-alls of slots and a scalar: "
+        "send tokens to the experts, and gather no kernels",
         read="On eight devices",
         agree=same.AtMost(ROOM, same.SENT, more=SCALARS),
     ),
     "backward": same.communication(
-        SLOPED, of_gradients(measures.sent_over_model), BACKWARD
+        SLOPED,
+        of_gradients(measures.sent_over_model),
+        'over "model", the gradients exchange more than four all-to-alls '
+        "of the slots and the gradient of the router",
     ),
     "over_data": same.communication(
         SLOPED, of_gradients(measures.sent_over_data), OVER_DATA

@@ -156,17 +156,7 @@ OUTPUT = "this is not x after all layers"
 STALE = "a later call with another block does not return what block gives"
 SLOPES = "a gradient of stacked or of x is wrong"
 LAYOUT = 'y is not sharded as P("data")'
-SPREAD = "a gradient of stacked is not sharded by specs"
-GROWS = "the program grows with the number of layers: use jax.lax.scan"
 LARGE = "more than one layer is gathered at once"
-TURN = (
-    "each layer's parameters must be gathered in its own turn of the loop: "
-    "gather nothing before the loop, and do not unroll it"
-)
-HELD = (
-    "too much is kept for the backward pass: free the gathered parameters "
-    "of a layer after its turn, and gather them again"
-)
 FIRST = "Parameters gathered before the scan"
 JIT = "The same under `jit`"
 CHECKS = {
@@ -185,7 +175,7 @@ CHECKS = {
                 for each in (*DEEP, SHALLOW)
             )
         ),
-        GROWS,
+        "the program grows with the number of layers: use jax.lax.scan",
         read="A Python loop over the layers",
     ),
     "large": same.communication(
@@ -194,19 +184,21 @@ CHECKS = {
     "turn": same.communication(
         ALL,
         of_steps(describe_gathers),
-        TURN,
+        "each layer's parameters must be gathered in its own turn of the "
+        "loop: gather nothing before the loop, and do not unroll it",
         read="Parameters gathered before the scan",
     ),
     "spread": same.placement(
         ALL,
         of_steps(lambda made: measures.shards_by_path(made.gradients[0])),
-        SPREAD,
+        "a gradient of stacked is not sharded by specs",
         read=JIT,
     ),
     "held": same.memory(
         DEEP,
         of_steps(count_temporaries),
-        HELD,
+        "too much is kept for the backward pass: free the gathered "
+        "parameters of a layer after its turn, and gather them again",
         read="What is kept and what is not",
     ),
 }

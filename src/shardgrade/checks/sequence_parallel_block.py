@@ -181,7 +181,6 @@ CASES = block_of(8, 16, 32, 256)
 LONG = block_of(4, 64, 32, 16, programs=False)[-1:]
 EXAMPLE = CASES[0].call
 WRONG = "this is not x + gelu(rms_norm(x, scale) @ up) @ down"
-SCALE = "for the loss (y**2).sum(), the gradient of scale is wrong"
 SLOPES = "for the loss (y**2).sum(), y or a gradient is wrong"
 ZEROS = (
     "where the last token of each row is zeros, and the one before is "
@@ -217,7 +216,7 @@ CHECKS = {
     "scale": same.values(
         CASES,
         step_of("given", "gradient of scale"),
-        SCALE,
+        "for the loss (y**2).sum(), the gradient of scale is wrong",
         read="A scale whose gradient is not summed",
         agree=NEAR,
     ),
