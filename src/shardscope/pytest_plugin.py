@@ -261,7 +261,6 @@ class _Run:
                     yield path
 
 
-_RUN = pytest.StashKey[_Run]()
 _WORKER = "shardscope_tests"
 
 

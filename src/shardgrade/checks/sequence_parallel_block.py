@@ -1,13 +1,11 @@
 """What a right ``sequence_parallel_block`` must show."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from shardbook.problems.sequence_parallel_block import rms_norm
 from shardgrade.grading import measures, same
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
@@ -17,47 +15,23 @@ from shardscope.programs.report import Program
 A_FEATURE = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """Bytes of a call on one device.
-
-    Attributes:
-        data: Devices along ``"data"``.
-        model: Devices along ``"model"``.
-        whole: Bytes of all tokens of the device's rows.
-        hidden: Bytes of its hidden units of these tokens.
-        kernels: Bytes of its shards of the two kernels.
-        features: How many features a token has.
-    """
-
-    data: int
-    model: int
-    whole: int
-    hidden: int
-    kernels: int
-    features: int
-
-    @property
-    def gather(self) -> int:
-        """Bytes that a device sends to gather the tokens of its rows."""
-        return self.whole * (self.model - 1) // self.model
-
-
-@same.cache_case
-def sizes(attempt: same.Attempt, case: same.Case) -> Sizes:
-    """Count what a call needs on a device."""
-    params, x, mesh = same.make_arguments(attempt, case)
+def limits(seen: same.Seen) -> dict[str, int]:
+    """Count what a device may send, or hold, by the name of a check."""
+    params, x, mesh = same.make_arguments(seen.attempt, seen.case)
     data, model = mesh.shape["data"], mesh.shape["model"]
     features, units = params["up"].shape
+    # The tokens of a device's rows, its hidden units, and its kernels.
     whole = x.nbytes // data
-    return Sizes(
-        data,
-        model,
-        whole,
-        hidden=whole // features * units // model,
-        kernels=2 * params["up"].nbytes // model,
-        features=features,
-    )
+    hidden = whole // features * units // model
+    kernels = 2 * params["up"].nbytes // model
+    gather, scale = whole * (model - 1) // model, A_FEATURE * features
+    return {
+        "forward": 2 * gather,
+        "backward": 5 * gather + scale,
+        # In a ring, an all-reduce sends so many times its bytes.
+        "over_data": 2 * kernels * (data - 1) // data + scale,
+        "memory": 4 * whole + 5 * (whole // model) + 4 * hidden,
+    }
 
 
 @same.cache_case
@@ -117,49 +91,31 @@ def step_of(name: str, *arrays: str) -> Callable[[same.Seen], Any]:
 
 def sent_forward(seen: same.Seen) -> same.Limited:
     """Count what a call sends."""
-    limit = 2 * sizes(seen.attempt, seen.case).gather
+    limit = limits(seen)["forward"]
     return same.Limited(measures.bytes_sent(seen), limit, same.SENT)
 
 
 def count_sent_over_model(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends, but over "data" alone."""
-    size = sizes(seen.attempt, seen.case)
     step = report(seen.attempt, seen.case)
-    limit = 5 * size.gather + A_FEATURE * size.features
     return same.Limited(
         step.sent() - step.sent("data"),
-        limit,
+        limits(seen)["backward"],
         f'{same.SENT} over "model", or over all devices',
     )
 
 
 def count_sent_over_data(seen: same.Seen) -> same.Limited:
     """Count what a gradient sends over "data"."""
-    size = sizes(seen.attempt, seen.case)
-    step = report(seen.attempt, seen.case)
-    # In a ring, an all-reduce sends so many times its bytes.
-    kernels = 2 * size.kernels * (size.data - 1) // size.data
-    limit = kernels + A_FEATURE * size.features
-    return same.Limited(
-        step.sent("data"),
-        limit,
-        f'{same.SENT} over "data"',
-    )
+    count = report(seen.attempt, seen.case).sent("data")
+    limit = limits(seen)["over_data"]
+    return same.Limited(count, limit, f'{same.SENT} over "data"')
 
 
 def count_temporaries(seen: same.Seen) -> same.Limited:
     """Count the bytes of the intermediates of a gradient."""
-    size = sizes(seen.attempt, seen.case)
-    step = report(seen.attempt, seen.case)
-    own = size.whole // size.model
-    limit = 4 * size.whole + 5 * own + 4 * size.hidden
-    return same.Limited(step.memory.temporaries, limit, same.HELD)
-
-
-def plain(params: Any, x: Any) -> Any:
-    """Compute the block without naming a mesh."""
-    normed = rms_norm(x, params["scale"])
-    return x + jax.nn.gelu(normed @ params["up"]) @ params["down"]
+    held = report(seen.attempt, seen.case).memory.temporaries
+    return same.Limited(held, limits(seen)["memory"], same.HELD)
 
 
 def block_of(

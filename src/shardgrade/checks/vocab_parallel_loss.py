@@ -80,53 +80,43 @@ def describe_shards(seen: same.Seen) -> dict[str, str]:
     return {name: measures.describe_shards(each) for name, each in found}
 
 
-def count_parts(seen: same.Seen) -> tuple[int, int, int]:
-    """Give a device's tokens, and its bytes of hidden and embedding."""
-    hidden, embedding, labels, mesh = same.make_arguments(
-        seen.attempt, seen.case
-    )
+def limits(seen: same.Seen) -> dict[str, int]:
+    """Count what a device may send, or hold, by the name of a check."""
+    *arrays, labels, mesh = same.make_arguments(seen.attempt, seen.case)
     data, model = mesh.shape["data"], mesh.shape["model"]
-    return (
-        labels.size // data,
-        hidden.nbytes // data,
-        embedding.nbytes // model,
+    tokens, features = labels.size // data, arrays[1].shape[1]
+    hidden, embedding = (
+        each.nbytes // parts
+        for each, parts in zip(arrays, (data, model), strict=True)
     )
+    # In a ring, an all-reduce sends so many times its bytes.
+    return {
+        "over_model": A_TOKEN * tokens + 2 * hidden * (model - 1) // model,
+        "over_data": SCALARS + 2 * embedding * (data - 1) // data,
+        # Four blocks of logits and the shards.
+        "rows": 4 * (tokens * embedding // features)
+        + 2 * (hidden + embedding),
+    }
 
 
 def count_sent_over_model(seen: same.Seen) -> same.Limited:
     """Count what a device sends, but over "data" alone."""
-    tokens, hidden, _ = count_parts(seen)
-    *_, mesh = same.make_arguments(seen.attempt, seen.case)
-    n = mesh.shape["model"]
     step = compile_slopes(seen.attempt, seen.case)
-    return same.Limited(
-        step.sent() - step.sent("data"),
-        # In a ring, an all-reduce sends so many times its bytes.
-        A_TOKEN * tokens + 2 * hidden * (n - 1) // n,
-        same.SENT,
-    )
+    count = step.sent() - step.sent("data")
+    return same.Limited(count, limits(seen)["over_model"], same.SENT)
 
 
 def count_sent_over_data(seen: same.Seen) -> same.Limited:
     """Count what a device sends over "data"."""
-    _, _, embedding = count_parts(seen)
-    *_, mesh = same.make_arguments(seen.attempt, seen.case)
-    n = mesh.shape["data"]
-    step = compile_slopes(seen.attempt, seen.case)
-    limit = SCALARS + 2 * embedding * (n - 1) // n
-    return same.Limited(step.sent("data"), limit, same.SENT)
+    count = compile_slopes(seen.attempt, seen.case).sent("data")
+    return same.Limited(count, limits(seen)["over_data"], same.SENT)
 
 
 def count_temporaries(seen: same.Seen) -> same.Limited:
-    """Count the intermediates: four blocks of logits and the shards."""
-    tokens, hidden, embedding = count_parts(seen)
-    features = same.make_arguments(seen.attempt, seen.case)[1].shape[1]
-    block = tokens * embedding // features
-    return same.Limited(
-        compile_slopes(seen.attempt, seen.case).memory.temporaries,
-        4 * block + 2 * (hidden + embedding),
-        "bytes of temporaries on a device",
-    )
+    """Count the bytes of the intermediates."""
+    held = compile_slopes(seen.attempt, seen.case).memory.temporaries
+    unit = "bytes of temporaries on a device"
+    return same.Limited(held, limits(seen)["rows"], unit)
 
 
 def loss_of(dtype: str) -> list[same.Case]:

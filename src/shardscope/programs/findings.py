@@ -15,7 +15,7 @@ from shardscope.arrays.paths import roll_up
 from shardscope.hlo import names_of_parameters
 from shardscope.lines import name_of
 from shardscope.programs.arguments import Argument
-from shardscope.programs.collective import Collective, over_axes
+from shardscope.programs.collective import over_axes
 
 if TYPE_CHECKING:
     from shardscope.programs.report import Program
@@ -90,10 +90,6 @@ def _unused(program: "Program") -> list[Argument]:
 
 def _held(each: Argument) -> tuple[str, int]:
     return each.wanted.path, each.wanted.bytes_per_device
-
-
-def _line(each: Collective) -> str:
-    return name_of(each.line) if each.line else "unknown line"
 
 
 # --- What looks wrong ---
