@@ -57,24 +57,9 @@ class Job:
         # it to a worker does not need jax itself.
         from shardgrade.jobs import run, several
 
-        seconds = self.limits.seconds
         if (processes := processes_of(self.problem)) > 1:
-            return several.grade(
-                self.problem,
-                self.source,
-                self.attempt,
-                seconds,
-                processes,
-                self.devices,
-            )
-        verdict = run.grade(
-            self.problem,
-            self.source,
-            self.attempt,
-            seconds,
-            self.devices,
-            elsewhere=self.passed is not None,
-        )
+            return several.grade(self, processes)
+        verdict = run.grade(self)
         if passed := self.passed:
             agree = verdict.status in ("right", passed.status)
             return passed if agree else verdict

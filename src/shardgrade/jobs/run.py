@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -40,6 +39,9 @@ from shardgrade.grading.spies import replaced
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs.environment import forget_programs
 from shardgrade.jobs.sandbox import LIMITS
+
+if TYPE_CHECKING:
+    from shardgrade.jobs.job import Job
 
 _real_warn = warnings.warn
 _Config = type(jax.config)
@@ -71,33 +73,21 @@ def rehearse(problem: str, devices: int = 8) -> None:
             check.run(solution(problem), case)
 
 
-def grade(
-    problem: str,
-    source: str,
-    given: Path | bytes,
-    seconds: float,
-    devices: int,
-    *,
-    elsewhere: bool,
-) -> Verdict:
+def grade(job: "Job") -> Verdict:
     """Grade an attempt; this process is its own, and ends with it.
 
     Args:
-        problem: The name of the problem.
-        source: What to call the attempt in its verdict.
-        given: The file of the attempt, or a pickled function.
-        seconds: The limit that the attempt exceeds if a signal comes.
-        devices: How many devices to grade it on.
-        elsewhere: Whether to run the checks for the other number of
-            devices.
+        job: The attempt. The checks for the other number of devices run
+            if it has passed those for the usual one.
 
     Returns:
         The verdict.
     """
-    checks = _checks(problem, devices)
+    problem, given = job.problem, job.attempt
+    checks, elsewhere = _checks(problem, job.devices), bool(job.passed)
     todo = checks.ELSEWHERE if elsewhere else checks.CHECKS
-    where = f" on {devices} devices" * elsewhere
-    right = Verdict(problem, source, "right")
+    where = f" on {job.devices} devices" * elsewhere
+    right = Verdict(problem, job.source, "right")
     filename = "" if isinstance(given, bytes) else str(given)
     if filename:
         # What is beside the attempt can be imported. It is last on the
@@ -106,7 +96,7 @@ def grade(
         sys.dont_write_bytecode = True
     attempt, at = None, _At("callable")
     try:
-        with limits(seconds), replaced(warnings, "warn", _warn):
+        with limits(job.limits.seconds), replaced(warnings, "warn", _warn):
             if isinstance(given, bytes):
                 attempt = load_pickle(problem, given)
             else:

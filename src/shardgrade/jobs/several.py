@@ -6,8 +6,9 @@ itself with what it holds of the solution's results.
 
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardgrade.grading._jax_internals import wait_for_others
 from shardgrade.grading.attempt import BEFORE, TimeIsUp
@@ -31,6 +32,9 @@ from shardscope.cluster.forked import fork
 from shardscope.cluster.group import fates_of, group, watch
 from shardscope.cluster.member import Seat
 
+if TYPE_CHECKING:
+    from shardgrade.jobs.job import Job
+
 # How many seconds the processes may hardly use the CPU, before they are
 # taken to wait for one another.
 SECONDS = 15
@@ -39,23 +43,12 @@ SRC = Path(__file__).parents[2]
 OURS = {SRC / name for name in ("shardbook", "shardgrade", "shardscope")}
 
 
-def grade(
-    problem: str,
-    source: str,
-    given: Path | bytes,
-    seconds: float,
-    processes: int,
-    devices: int,
-) -> Verdict:
+def grade(job: "Job", processes: int) -> Verdict:
     """Grade an attempt in several processes; jax has no devices here yet.
 
     Args:
-        problem: The name of the problem.
-        source: What to call the attempt in its verdict.
-        given: The file of the attempt, or a pickled function.
-        seconds: The limit that the attempt exceeds if a signal comes.
+        job: The attempt, and how many devices the processes have in all.
         processes: How many processes to grade it in.
-        devices: How many devices they have in all.
 
     Returns:
         The verdict.
@@ -69,14 +62,7 @@ def grade(
             first = seat.process == 0
             LISTENER.set(send if first else unheard)
             BEFORE.set(wait_for_others)
-            verdict = run.grade(
-                problem,
-                source,
-                given,
-                seconds,
-                seat.devices,
-                elsewhere=False,
-            )
+            verdict = run.grade(replace(job, devices=seat.devices))
             # One that lost another is no reason to end the other, which
             # may be the cause.
             return Returned(pickle.dumps(verdict), _is_cause(verdict))
@@ -85,8 +71,8 @@ def grade(
 
     limit = ""
     with (
-        group(start, processes, devices // processes) as members,
-        run.limits(seconds),
+        group(start, processes, job.devices // processes) as members,
+        run.limits(job.limits.seconds),
     ):
         try:
             watch(members, SECONDS)
@@ -99,8 +85,8 @@ def grade(
         if isinstance(fate, Returned)
     }
     return _verdict(fates, found, limit) or Verdict(
-        problem,
-        source,
+        job.problem,
+        job.source,
         "crashed",
         check="callable",
         why=_why(fates, found, limit),
