@@ -10,6 +10,7 @@ the verdict then says which checks did not run.
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -24,6 +25,20 @@ class MissingInternal(Exception):  # noqa: N818
         super().__init__(f"jax {jax.__version__} has no {name}")
 
 
+def _private(module: str, *names: str) -> Any:
+    """Give a private part of jax, or raise MissingInternal."""
+    try:
+        found = import_module(f"jax._src.{module}")
+        for name in names:
+            # What a class inherits can't be replaced in it.
+            of_class = isinstance(found, type)
+            found = vars(found)[name] if of_class else getattr(found, name)
+    except (ImportError, AttributeError, KeyError):
+        path = ".".join(("jax._src", module, *names))
+        raise MissingInternal(path) from None
+    return found
+
+
 @contextmanager
 def compilations(note: Callable[[Any], None]) -> Iterator[None]:
     """Call ``note`` with the executable of each program that is compiled.
@@ -32,12 +47,8 @@ def compilations(note: Callable[[Any], None]) -> Iterator[None]:
         MissingInternal: If jax compiles in another place.
     """
     name = "compile_or_get_cached"
-    try:
-        from jax._src import compiler
-
-        compile_or_get_cached = getattr(compiler, name)
-    except (ImportError, AttributeError):
-        raise MissingInternal(f"jax._src.compiler.{name}") from None
+    compiler = _private("compiler")
+    compile_or_get_cached = _private("compiler", name)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         executable = compile_or_get_cached(*args, **kwargs)
@@ -55,15 +66,10 @@ def runs(note: Callable[[Any], None]) -> Iterator[None]:
     Raises:
         MissingInternal: If jax runs programs in another way.
     """
-    try:
-        from jax._src import pjit
-        from jax._src.interpreters import pxla
-
-        kind = pxla.ExecuteReplicated
-        run = vars(kind)["__call__"]
-        vars(pjit)["_get_fastpath_data"]
-    except (ImportError, AttributeError, KeyError):
-        raise MissingInternal("jax._src.pxla.ExecuteReplicated") from None
+    kind = _private("interpreters.pxla", "ExecuteReplicated")
+    run = _private("interpreters.pxla", "ExecuteReplicated", "__call__")
+    pjit = _private("pjit")
+    _private("pjit", "_get_fastpath_data")
 
     def watched(self: Any, *args: Any) -> Any:
         note(self.xla_executable)
@@ -90,13 +96,8 @@ def shard_maps() -> Iterator[list[Any]]:
         MissingInternal: If jax binds ``shard_map`` in another way.
     """
     name = "bind_with_trace"
-    try:
-        from jax._src.shard_map import shard_map_p
-
-        kind = type(shard_map_p)
-        bind = vars(kind)[name]
-    except (ImportError, KeyError):
-        raise MissingInternal(f"jax._src.shard_map.{name}") from None
+    of_kind = ("shard_map", "shard_map_p", "__class__")
+    kind, bind = _private(*of_kind), _private(*of_kind, name)
 
     entered: list[Any] = []
 
@@ -121,12 +122,7 @@ def copies_through_host() -> Iterator[list[Any]]:
         MissingInternal: If jax does it in another way.
     """
     name = "shard_sharded_device_array_slow_path"
-    try:
-        from jax._src import array
-
-        take = getattr(array, name)
-    except (ImportError, AttributeError):
-        raise MissingInternal(f"jax._src.array.{name}") from None
+    array, take = _private("array"), _private("array", name)
 
     taken: list[Any] = []
 
@@ -148,12 +144,7 @@ def wait_for_others() -> None:
     Raises:
         MissingInternal: If jax has no barrier.
     """
-    try:
-        from jax._src.distributed import global_state
-
-        client = global_state.client
-    except (ImportError, AttributeError):
-        raise MissingInternal("jax._src.distributed.global_state") from None
+    client = _private("distributed", "global_state", "client")
     if client is not None:
         day = 86_400_000
         client.wait_at_barrier(f"shardbook-{next(_BARRIERS)}", day)
