@@ -179,12 +179,7 @@ def count_held_in_all(seen: same.Seen) -> same.Limited:
 
 def quantities(attempt: same.Attempt) -> dict[str, str]:
     """Give what a right verdict compares: the time of a call is no use."""
-    programs = same.compiled_programs(attempt, CASES[0])
-    most = max(each.memory.total for each in programs)
-    return {
-        "collectives": measures.count_collectives(programs),
-        same.HELD: f"{most:,}",
-    }
+    return measures.quantities(same.compiled_programs(attempt, CASES[0]))
 
 
 COUNT = jax.device_count()

@@ -127,53 +127,47 @@ def declare(
     def run(attempt: Attempt, case: Case) -> None:
         seen = observe(attempt, case)
         found = of(seen)
-        if isinstance(found, Limited):
-            if found.exceeded:
-                theirs = observe(solution(attempt.problem), case)
-                more = describe_surplus(
-                    of, lambda each: not each.exceeded, seen, theirs
-                )
-                attempt.name_call(case.code, case.given)
-                got, expected = found.words()
-                raise Wrong(
-                    why + more, got=got, expected=expected, read=read
-                )
+        if isinstance(found, Limited) and not found.exceeded:
             return
         theirs = observe(solution(attempt.problem), case)
-        wanted = of(theirs)
-        if agree(found, wanted):
+        reason, section = why, read
+        if isinstance(found, Limited):
+            reason += describe_surplus(
+                of, lambda each: not each.exceeded, seen, theirs
+            )
+            got, expected = found.words()
+        elif agree(found, wanted := of(theirs)):
             where = copies_apart(found) if kind == "values" else ""
             if not where:
                 return
-            attempt.name_call(case.code, case.given)
-            raise Wrong(
+            reason = (
                 "the numbers are right on one device, but other devices "
                 "have other numbers where they should have a copy. JAX "
-                "doesn't compare copies, and NumPy reads only one",
-                got=f"another copy: {where}",
-                expected="the same copy on each device",
-                read=read,
+                "doesn't compare copies, and NumPy reads only one"
             )
-        reason, section = why, read
-        mistake = name_mistake(
-            attempt.problem,
-            kind,
-            found,
-            wanted,
-            give=lambda edited: of(observe(edited, case)),
-            agree=agree if isinstance(agree, Near) else None,
-        )
-        if mistake:
-            reason, section = mistake.says, mistake.read or read
-        elif kind == "values":
-            reason += describe_wrong_arrays(found, wanted, agree)
-        elif kind in ("placement", "memory", "communication"):
-            reason += describe_layouts(found, wanted) or describe_surplus(
-                of, lambda each: agree(each, wanted), seen, theirs
+            got = f"another copy: {where}"
+            expected = "the same copy on each device"
+        else:
+            mistake = name_mistake(
+                attempt.problem,
+                kind,
+                found,
+                wanted,
+                give=lambda edited: of(observe(edited, case)),
+                agree=agree if isinstance(agree, Near) else None,
             )
+            if mistake:
+                reason, section = mistake.says, mistake.read or read
+            elif kind == "values":
+                reason += describe_wrong_arrays(found, wanted, agree)
+            elif kind in ("placement", "memory", "communication"):
+                layouts = describe_layouts(found, wanted)
+                reason += layouts or describe_surplus(
+                    of, lambda each: agree(each, wanted), seen, theirs
+                )
+            words = getattr(agree, "words", difference)
+            got, expected = words(found, wanted)
         attempt.name_call(case.code, case.given)
-        words = getattr(agree, "words", difference)
-        got, expected = words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
     return Check(kind, calls, run, read)

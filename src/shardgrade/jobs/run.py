@@ -19,7 +19,6 @@ import jax
 
 from shardbook import book
 from shardgrade.grading._jax_internals import MissingInternal
-from shardgrade.grading.agreement import HELD
 from shardgrade.grading.attempt import (
     Attempt,
     Crashed,
@@ -32,7 +31,7 @@ from shardgrade.grading.attempt import (
     solution,
 )
 from shardgrade.grading.cases import Case, compiled_programs
-from shardgrade.grading.measures import count_collectives
+from shardgrade.grading.measures import quantities
 from shardgrade.grading.progress import tell
 from shardgrade.grading.same import Check
 from shardgrade.grading.spies import replaced
@@ -282,11 +281,9 @@ def _compare(
     attempt: Attempt, checks: ModuleType
 ) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
     """Compare a right attempt with the solution; remark if it is slow."""
-    if quantities := getattr(checks, "quantities", None):
-        ours = quantities(solution(attempt.problem))
-        yours = quantities(attempt)
-        return {name: (yours[name], ours[name]) for name in ours}, []
     both = (attempt, solution(attempt.problem))
+    if measure := getattr(checks, "quantities", None):
+        return _pairs(*map(measure, both)), []
     # Spelled as on_meshes does: what a check has compiled is known.
     case = Case(checks.EXAMPLE, programs=True)
     yours, ours = (compiled_programs(each, case) for each in both)
@@ -303,14 +300,14 @@ def _compare(
         slow := _slow(attempt, checks.EXAMPLE)
     ):
         words = f"{slow}: check whether each call compiles again"
-    most = (
-        f"{max((p.memory.total for p in each), default=0):,}"
-        for each in (yours, ours)
-    )
-    return {
-        "collectives": (count_collectives(yours), count_collectives(ours)),
-        HELD: (next(most), next(most)),
-    }, [(words, "")] if words else []
+    found = _pairs(quantities(yours), quantities(ours))
+    return found, [(words, "")] if words else []
+
+
+def _pairs(
+    yours: dict[str, str], ours: dict[str, str]
+) -> dict[str, tuple[str, str]]:
+    return {name: (yours[name], ours[name]) for name in ours}
 
 
 def _slow(attempt: Attempt, call: str) -> str:
@@ -321,17 +318,13 @@ def _slow(attempt: Attempt, call: str) -> str:
         each(call)
         return 1000 * (time.perf_counter() - start)
 
-    def medians(rounds: int) -> tuple[float, float]:
-        # In turns, for the machine may be busy now and then. The first
-        # call of each may compile.
-        both = (attempt, solution(attempt.problem))
-        times = [[taken(each) for each in both] for _ in range(rounds + 1)]
-        mine, other = map(statistics.median, zip(*times[1:], strict=True))
-        return mine, other
-
+    both = (attempt, solution(attempt.problem))
     # One call of each tells, unless something came between.
     for rounds in (1, 3):
-        mine, other = medians(rounds)
+        # In turns, for the machine may be busy now and then. The first
+        # call of each may compile.
+        times = [[taken(each) for each in both] for _ in range(rounds + 1)]
+        mine, other = map(statistics.median, zip(*times[1:], strict=True))
         if mine <= max(SLOW, 10 * other):
             return ""
     return f"a call takes {mine:.0f} ms, the solution's {other:.0f} ms"

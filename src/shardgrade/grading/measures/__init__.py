@@ -25,6 +25,7 @@ from shardgrade.grading.measures.programs import (
     note_runs as note_runs,
     program_bytes as program_bytes,
     programs as programs,
+    quantities as quantities,
     runs_on_mesh as runs_on_mesh,
     sends_little as sends_little,
     sent_by_kind as sent_by_kind,

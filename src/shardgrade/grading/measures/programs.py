@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from shardgrade.grading.agreement import SENT, Limited
+from shardgrade.grading.agreement import HELD, SENT, Limited
 from shardgrade.grading.cases import Seen, compiled_programs
 from shardgrade.grading.note_programs import note_runs as note_runs
 from shardscope.programs.report import Program
@@ -27,6 +27,12 @@ def count_collectives(programs: Iterable[Program]) -> str:
         total.update(each.collectives)
     words = [f"{number} {kind}" for kind, number in sorted(total.items())]
     return " ".join(words) or "none"
+
+
+def quantities(programs: Sequence[Program]) -> dict[str, str]:
+    """Give what a right verdict compares of the programs of a call."""
+    most = max((each.memory.total for each in programs), default=0)
+    return {"collectives": count_collectives(programs), HELD: f"{most:,}"}
 
 
 def sent_by_kind(kinds: str) -> Callable[[Seen], str]:
