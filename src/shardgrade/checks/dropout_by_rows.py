@@ -66,6 +66,9 @@ def drop_entries(attempt: same.Attempt, case: same.Case) -> Dropped:
     )
 
 
+of_calls = partial(same.measure_made, drop_entries)
+
+
 def likeness(one: Any, other: Any) -> Any:
     """Give how alike masks are, for each way to move one, cyclically.
 
@@ -260,21 +263,18 @@ SHARES = "A mask that is cut out of a larger one"
 CHECKS = {
     "dtypes": same.contract(
         [*SAMPLES, *NOTHING],
-        same.measure_made(
-            drop_entries,
-            lambda made: measures.types_by_path(made.results[0]),
-        ),
+        of_calls(lambda made: measures.types_by_path(made.results[0])),
         "y, or the gradient, has another dtype or shape than x",
     ),
     "independent": same.values(
         SAMPLES,
-        same.measure_made(drop_entries, partial(repeats, blocks=False)),
+        of_calls(partial(repeats, blocks=False)),
         "entries are not dropped independently: some share a number",
         read="A single index for all entries",
     ),
     "blocks": same.values(
         SAMPLES,
-        same.measure_made(drop_entries, partial(repeats, blocks=True)),
+        of_calls(partial(repeats, blocks=True)),
         "devices draw the same numbers for their blocks: an index within a"
         " block is not one of the whole array. Add axis_index times the"
         " size of a block, along each dimension that is sharded",
@@ -289,23 +289,23 @@ CHECKS = {
     ),
     "probability": same.values(
         [*SAMPLES, *NOTHING],
-        same.measure_made(drop_entries, share_kept),
+        of_calls(share_kept),
         "entries are not dropped with the probability rate",
     ),
     "scale": same.values(
         [*SAMPLES, *NOTHING],
-        same.measure_made(drop_entries, scale_entries),
+        of_calls(scale_entries),
         "a kept entry is not x / (1 - rate)",
         agree=same.Near([2**-6], of_each=True),
     ),
     "key": same.values(
         SAMPLES,
-        same.measure_made(drop_entries, other_key),
+        of_calls(other_key),
         "the mask ignores the key or a part of it, or hardly depends on it",
     ),
     "copies": same.values(
         [*COPIES, WHOLE],
-        same.measure_made(drop_entries, compare_copies),
+        of_calls(compare_copies),
         "where x is replicated, its copies have different masks",
         read=AXES,
     ),
@@ -324,20 +324,17 @@ CHECKS = {
     ),
     "gradient": same.values(
         ALL,
-        same.measure_made(drop_entries, compare_gradient),
+        of_calls(compare_gradient),
         "the gradient does not pass through the mask of y",
     ),
     "exchange": same.communication(
         ALL,
-        same.measure_made(
-            drop_entries,
-            lambda made: measures.count_collectives([made.program]),
-        ),
+        of_calls(lambda made: measures.count_collectives([made.program])),
         "the devices exchange data, although the mask needs none",
     ),
     "turns": same.placement(
         [*CASES, WHOLE],
-        same.measure_made(drop_entries, turns_known),
+        of_calls(turns_known),
         "the grader can't count the hashes in a loop whose number of turns"
         " isn't known at compile time. Use jax.lax.map or jax.lax.scan",
     ),

@@ -69,11 +69,6 @@ def describe_types(seen: same.Seen) -> list[str]:
     return [measures.types_by_path(each["state"]) for each in seen.result]
 
 
-def list_ended(seen: same.Seen) -> dict[str, str]:
-    """Give the batches of each run that came to its end."""
-    return of_runs(seen, lambda each: f"batches {each['batches']}")
-
-
 def same_ended(found: dict[str, str], wanted: dict[str, str]) -> bool:
     """Tell whether the same runs came to their end."""
     return found.keys() == wanted.keys()
@@ -97,32 +92,29 @@ def compare_next(seen: same.Seen) -> str:
     return "each run begins with the batch after the last one"
 
 
-def of_runs(seen: same.Seen, words: Callable[[Any], str]) -> dict[str, str]:
-    """Say something of each run that was not killed."""
-    return {f"run {each['run']}:": words(each) for each in seen.result}
+def of_runs(
+    words: Callable[[Any], str],
+) -> Callable[[same.Seen], dict[str, str]]:
+    """Give what says something of each run that was not killed."""
+    return lambda seen: {
+        f"run {each['run']}:": words(each) for each in seen.result
+    }
 
 
 def list_named(kind: str) -> Callable[[same.Seen], dict[str, str]]:
     """Name what each run has of a kind in its folder as it returns."""
-
-    def words(each: Any) -> str:
-        return f"{kind}: {', '.join(each[kind]) or 'nothing'}"
-
-    return lambda seen: of_runs(seen, words)
+    return of_runs(
+        lambda each: f"{kind}: {', '.join(each[kind]) or 'nothing'}"
+    )
 
 
-def count_makes(seen: same.Seen) -> dict[str, str]:
-    """Say how often each run made a state."""
-    return of_runs(seen, lambda each: f"make: {each['make']} calls")
+list_ended = of_runs(lambda each: f"batches {each['batches']}")
+count_makes = of_runs(lambda each: f"make: {each['make']} calls")
 
 
-def unused(seen: same.Seen) -> dict[str, str]:
-    """Count the batches that each run asked for beyond its steps."""
-
-    def words(each: Any) -> str:
-        return f"{len(each['batches']) - each['steps']} batches untrained"
-
-    return of_runs(seen, words)
+def count_unused(run: Any) -> str:
+    """Count the batches that a run asked for beyond its steps."""
+    return f"{len(run['batches']) - run['steps']} batches untrained"
 
 
 def batches(seen: same.Seen) -> list[list[int]]:
@@ -186,14 +178,10 @@ def complete(run: Any) -> list[str]:
     return [n for n in run["folders"] if re.match(r"(?!.*tmp).*\d", n)]
 
 
-def count_kept(seen: same.Seen) -> dict[str, str]:
-    """Count the checkpoints that each run has left."""
-
-    def words(each: Any) -> str:
-        count = len(complete(each))
-        return f"{'1 or 2' if count in (1, 2) else count} complete"
-
-    return of_runs(seen, words)
+def count_kept(run: Any) -> str:
+    """Count the checkpoints that a run has left."""
+    count = len(complete(run))
+    return f"{'1 or 2' if count in (1, 2) else count} complete"
 
 
 def outdated(seen: same.Seen) -> str:
@@ -358,7 +346,7 @@ CHECKS = {
     "shifted": same.contract(
         TOLD, length, SHIFTED, read=BATCH, agree=not_by_one
     ),
-    "unused": same.contract(TOLD, unused, UNUSED),
+    "unused": same.contract(TOLD, of_runs(count_unused), UNUSED),
     "asked": same.contract(TOLD, batches, ASKED, read=BATCH, agree=no_more),
     # After what is cheap: the slow disk of SAVING takes seconds.
     "lost": same.contract([RETURNED, SAVING], compare_begin, LOST),
@@ -372,7 +360,7 @@ CHECKS = {
         RETURNED, lambda seen: batches(seen)[-1], ENDED, read=BATCH
     ),
     "folder": same.contract(
-        [SAVING, TOLD], count_kept, FOLDER, read="The API"
+        [SAVING, TOLD], of_runs(count_kept), FOLDER, read="The API"
     ),
     "folder_2": same.contract(SAVING, outdated, FOLDER, read="The API"),
     "anew": same.contract(RETURNED, list_named("written anew"), ANEW),
