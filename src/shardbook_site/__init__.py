@@ -53,13 +53,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     for name in ("repository", "notebooks_branch"):
         app.add_config_value(name, "", "env", frozenset({str}))
     app.connect("config-inited", link_repository)
-    execution.setup(app)
-    problems.setup(app)
-    prediction.setup(app)
-    explorer.setup(app)
-    links.setup(app)
-    downloads.setup(app)
-    pages.setup(app)
-    search.setup(app)
-    shares.setup(app)
+    for module in (
+        *(execution, problems, prediction, explorer, links, downloads),
+        *(pages, search, shares),
+    ):
+        module.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

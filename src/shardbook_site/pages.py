@@ -32,16 +32,19 @@ FIXES = {
 }
 
 
+def replace(pages: Pages, pattern: re.Pattern[str], by: str) -> int:
+    """Replace what is found in all pages, and count it."""
+    count = 0
+    for path, text in pages.items():
+        pages[path], found = pattern.subn(by, text)
+        count += found
+    return count
+
+
 def fix_accessibility(static: Path, pages: Pages) -> None:
     """Fix what not everyone can use."""
     for pattern, replacement in FIXES.items():
-        count = 0
-        for path, text in pages.items():
-            pages[path], found = re.subn(
-                pattern, replacement, text, flags=re.DOTALL
-            )
-            count += found
-        if not count:
+        if not replace(pages, re.compile(pattern, re.DOTALL), replacement):
             LOGGER.warning(
                 "no page has %r, which FIXES replaces: adapt the pattern, "
                 "or remove it if there is nothing left to fix",
@@ -94,11 +97,7 @@ PLAIN = re.compile(r'<span class="(?:n|p|pre|w)">([^<]*)</span>')
 
 def unwrap_plain_text(static: Path, pages: Pages) -> None:
     """Leave out elements that look like the text around them."""
-    count = 0
-    for path, text in pages.items():
-        pages[path], found = PLAIN.subn(r"\1", text)
-        count += found
-    if not count:
+    if not replace(pages, PLAIN, r"\1"):
         LOGGER.warning("no page has text in elements like %r", PLAIN)
 
 
