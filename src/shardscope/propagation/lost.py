@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from shardscope.arrays.paths import common_pattern, pattern_of
 from shardscope.lines import name_of, source_of
@@ -78,15 +78,6 @@ class LostAxis:
         return "\n".join(self.lines())
 
 
-class _Factor(NamedTuple):
-    """What is known of one factor of an operand, and of the result."""
-
-    operand: "Array"
-    rows: bool
-    held: tuple[str, ...]
-    kept: tuple[str, ...]
-
-
 def find_lost(
     program: "Propagated", name: Callable[[str], str]
 ) -> tuple[LostAxis, ...]:
@@ -146,48 +137,45 @@ def _lost_at(
         (after,) = operation.results
         assert after is not None
 
-        def about(
-            axis: str, kind: str, origin: str, cause: str, size: int
-        ) -> LostAxis:
-            return LostAxis(
+        found = [
+            (
+                axis,
+                "asked" if operation.origin else "lost",
+                before.origins.get(axis, ""),
+                operation.origin or _cause(after, axis, kept),
+                bytes_of(after, axes),
+            )
+            for axis in held
+            if axis not in kept and (rows or before.argument is None)
+        ]
+        is_product = operation.name in _PRODUCTS and not operation.backward
+        if is_product and before.argument not in (None, -1):
+            given = f"input: {before.argument}"
+            used = {*held, *(axis for part in before.spec for axis in part)}
+            found += [
+                (
+                    axis,
+                    "whole",
+                    given,
+                    after.origins.get(axis, ""),
+                    bytes_of(before, axes),
+                )
+                for axis in kept
+                if axis not in used
+            ]
+        for axis, kind, origin, cause, size in found:
+            yield LostAxis(
                 axis,
                 line_of(operation),
                 operation.name,
                 kind,
-                type_of(before),  # noqa: B023
-                type_of(after),  # noqa: B023
+                type_of(before),
+                type_of(after),
                 name(origin),
                 name(cause),
                 size,
                 operation.backward,
             )
-
-        is_argument = before.argument is not None
-        for axis in held:
-            if axis not in kept and (rows or not is_argument):
-                yield about(
-                    axis,
-                    "asked" if operation.origin else "lost",
-                    before.origins.get(axis, ""),
-                    operation.origin or _cause(after, axis, kept),
-                    bytes_of(after, axes),
-                )
-        if operation.name in _PRODUCTS and before.argument not in (
-            None,
-            -1,
-        ):
-            if operation.backward:
-                continue
-            used = {axis for part in before.spec for axis in part}
-            for axis in kept:
-                if axis not in held and axis not in used:
-                    yield about(
-                        axis,
-                        "whole",
-                        f"input: {before.argument}",
-                        after.origins.get(axis, ""),
-                        bytes_of(before, axes),
-                    )
 
 
 def _cause(after: "Array", axis: str, kept: tuple[str, ...]) -> str:
@@ -198,8 +186,12 @@ def _cause(after: "Array", axis: str, kept: tuple[str, ...]) -> str:
 
 def _factors(
     operation: "Operation", axes: dict[str, int]
-) -> Iterator[_Factor]:
-    """Give the factors that operands and the result have in common."""
+) -> Iterator[tuple["Array", bool, tuple[str, ...], tuple[str, ...]]]:
+    """Give the factors that operands and the result have in common.
+
+    Each with its operand, whether it is the rows of both, and the axes over
+    which the operand and the result are sharded.
+    """
     if operation.name in _PARTS or len(operation.results) != 1:
         return
     (after,) = operation.results
@@ -221,7 +213,7 @@ def _factors(
         for at, all_ in enumerate(factors):
             for factor in all_:
                 if factor in places:
-                    yield _Factor(
+                    yield (
                         before,
                         at == places[factor] == 0,
                         held.get(factor, ()),

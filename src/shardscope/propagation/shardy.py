@@ -6,8 +6,8 @@ and attributes are no stable API: they are those of jax 0.10.2 and 0.12.0.1.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
@@ -189,10 +189,9 @@ class _Reader:
         self.calls = calls
         self.together = together
         self.arrays: dict[Any, Array] = {}
-        self.rules: dict[Any, Any] = {}
-        self.specs: dict[Any, Spec] = {}
-        self.frames: dict[Any, Frames] = {}
         self.around: dict[int, Frames] = {}
+        self._spec, self._factors = cache(_spec), cache(_factors)
+        self._frames = cache(_frames)
 
     def read(self, module: Any) -> Propagated:
         axes = axes_of_meshes(module)
@@ -213,8 +212,7 @@ class _Reader:
                 for part in _spec(sharding)
                 for axis in part
             }
-            if found := self._array(value, sharding, names, number):
-                self.arrays[value] = found
+            self._array(value, sharding, names, number)
         known = [_SCOPE.match(str(x.location)) for x in block.arguments]
         return Propagated(
             axes,
@@ -257,17 +255,15 @@ class _Reader:
             shardings = [sdy.TensorShardingAttr(attributes["sharding"])]
             axes = {axis for part in _spec(shardings[0]) for axis in part}
             origins = [dict.fromkeys(axes, own)]
-        results = []
-        for at, value in enumerate(operation.results):
-            found = self._array(
+        results = [
+            self._array(
                 value,
                 shardings[at] if at < len(shardings) else None,
                 origins[at] if at < len(origins) else {},
                 argument,
             )
-            if found:
-                self.arrays[value] = found
-            results.append(found)
+            for at, value in enumerate(operation.results)
+        ]
         taken, made, sizes = self._rule(attributes)
         return Operation(
             name,
@@ -291,13 +287,8 @@ class _Reader:
                     continue
                 back = last.operation.operands[at]
                 same = back == loop.regions[1].blocks[0].arguments[at]
-                self.arrays[value] = Array(
-                    result.shape,
-                    result.dtype,
-                    result.spec,
-                    result.origins,
-                    given.argument if given and same else None,
-                )
+                argument = given.argument if given and same else None
+                self.arrays[value] = replace(result, argument=argument)
 
     def _place(self, location: Any, number: int) -> Place:
         """Give the lines of an operation and of the calls around it.
@@ -305,7 +296,7 @@ class _Reader:
         jax traces a function once, so the lines within it may end with
         those of another call of it.
         """
-        frames = self._own(location)
+        frames = self._frames(str(location))
         if number >= 0:
             frames = self._joined(frames, number)
         scope = ""
@@ -320,12 +311,12 @@ class _Reader:
         """Put the lines of a call in place of those of another one."""
         if number not in self.around:
             location, around = self.calls[number]
-            outer = self._own(location)
+            outer = self._frames(str(location))
             self.around[number] = (
                 self._joined(outer, around) if around >= 0 else outer
             )
         for location in self.together[number]:
-            other = self._own(location)
+            other = self._frames(str(location))
             if other and inner[-len(other) :] == other:
                 inner = inner[: -len(other)]
                 break
@@ -334,38 +325,29 @@ class _Reader:
     def _array(
         self, value: Any, sharding: Any, origins: Any, argument: int | None
     ) -> Array | None:
-        """Describe a value, if it is an array."""
+        """Describe a value and note it, if it is an array."""
         if not isinstance(value.type, ir.RankedTensorType):
             return None
         shape = tuple(value.type.shape)
-        if sharding not in self.specs:
-            self.specs[sharding] = _spec(sharding)
-        return Array(
+        self.arrays[value] = Array(
             shape,
             str(value.type.element_type),
-            self.specs[sharding] or ((),) * len(shape),
+            self._spec(sharding) or ((),) * len(shape),
             origins,
             argument,
         )
+        return self.arrays[value]
 
     def _rule(self, attributes: Any) -> Any:
         """Read the factors of operands and results, and their sizes."""
         if _RULE not in attributes:
             return (), (), ()
-        attribute = attributes[_RULE]
-        if attribute not in self.rules:
-            self.rules[attribute] = _factors(
-                sdy.OpShardingRuleAttr(attribute)
-            )
-        return self.rules[attribute]
+        return self._factors(attributes[_RULE])
 
-    def _own(self, location: Any) -> Frames:
-        text = str(location)
-        if text not in self.frames:
-            self.frames[text] = tuple(
-                (file, int(line)) for file, line in _FRAME.findall(text)
-            )
-        return self.frames[text]
+
+def _frames(location: str) -> Frames:
+    """Read the lines that a location has."""
+    return tuple((file, int(n)) for file, n in _FRAME.findall(location))
 
 
 def _origins_of(attributes: Any) -> list[Any]:
@@ -417,8 +399,9 @@ def _axis(axis: Any) -> str:
     return axis.name if axis.sub_axis_info is None else str(axis)
 
 
-def _factors(rule: Any) -> Any:
+def _factors(attribute: Any) -> Any:
     """Read the factors of operands and results, and their sizes."""
+    rule = sdy.OpShardingRuleAttr(attribute)
 
     def factors(mappings: Any) -> Any:
         return tuple(
