@@ -127,7 +127,6 @@ AGAIN = (
 STATIC = "another decay was compiled again: decay must not be static"
 TALK = "each device already has what it needs: exchange nothing"
 ALIAS = "An average that is the model"
-SHARDED = "On eight devices"
 EAGER = "One program per operation"
 DECAY = "A decay that is part of the program"
 CHECKS = {
@@ -147,7 +146,7 @@ CHECKS = {
         FIRST, lambda seen: same.leaves_by_path(seen.result), START
     ),
     "like": same.placement(
-        FIRST, measures.result_layouts, LIKE, read=SHARDED
+        FIRST, measures.result_layouts, LIKE, read="On eight devices"
     ),
     "copied": same.placement(
         FOUR,

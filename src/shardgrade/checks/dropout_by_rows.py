@@ -259,7 +259,6 @@ SAMPLES = [*CASES, *MATRICES]
 ALL = [*CASES, *COPIES, *TUPLE, WHOLE, *MATRICES, *NOTHING]
 ANOTHER = "with the same key and array, other entries are dropped"
 AXES = "The index of every axis"
-SHARES = "A mask that is cut out of a larger one"
 CHECKS = {
     "dtypes": same.contract(
         [*SAMPLES, *NOTHING],
@@ -342,7 +341,7 @@ CHECKS = {
         CASES,
         share_hashed,
         "a device draws numbers for entries that it doesn't have",
-        read=SHARES,
+        read="A mask that is cut out of a larger one",
     ),
 }
 # What to read when an attempt raises: words of the error, a section.

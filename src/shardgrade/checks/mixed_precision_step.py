@@ -120,7 +120,6 @@ ASK = (
 )
 KEPT = "the old parameters stay in memory after a step: donate them"
 COMPILED = "a later call was compiled again: compile the step once, outside"
-EIGHT = "On eight devices"
 ALL = [LARGE, *CASES]
 CHECKS = {
     "types": same.types(ALL),
@@ -178,7 +177,7 @@ CHECKS = {
         measures.bytes_sent,
         "a device sends more than one all-gather of the parameters, one "
         "reduce-scatter of their gradients, and the loss",
-        read=EIGHT,
+        read="On eight devices",
         agree=same.AtMost(1.05, same.SENT, more=64),
     ),
     "later": same.values(

@@ -162,7 +162,6 @@ PERMUTES = (
     "microbatch in each tick of both passes"
 )
 SUMS = "A sum of the gradients in each tick"
-ROLLED = "Stages under `vmap`"
 CHECKS = {
     "types": same.types(CASES),
     "output": same.values(CASES, measures.result, OUTPUT),
@@ -224,7 +223,7 @@ CHECKS = {
         read=SUMS,
     ),
     "permutes": same.communication(
-        SLOPES, of_gradients(permuted), PERMUTES, read=ROLLED
+        SLOPES, of_gradients(permuted), PERMUTES, read="Stages under `vmap`"
     ),
     "backward": same.communication(
         SLOPES, of_gradients(measures.sent_over_model), BACKWARD, read=SUMS

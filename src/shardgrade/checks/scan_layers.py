@@ -158,7 +158,6 @@ SLOPES = "a gradient of stacked or of x is wrong"
 LAYOUT = 'y is not sharded as P("data")'
 LARGE = "more than one layer is gathered at once"
 FIRST = "Parameters gathered before the scan"
-JIT = "The same under `jit`"
 CHECKS = {
     "types": same.types(CASES),
     "output": same.values(CASES, measures.result, OUTPUT),
@@ -192,7 +191,7 @@ CHECKS = {
         ALL,
         of_steps(lambda made: measures.shards_by_path(made.gradients[0])),
         "a gradient of stacked is not sharded by specs",
-        read=JIT,
+        read="The same under `jit`",
     ),
     "held": same.memory(
         DEEP,
