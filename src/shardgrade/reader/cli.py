@@ -66,6 +66,11 @@ def _fail(message: str, status: int = 2) -> typer.Exit:
     return typer.Exit(status)
 
 
+def _fail_at(verb: str, error: OSError) -> typer.Exit:
+    """Say which file can't be read or written."""
+    return _fail(f"Can't {verb} {error.filename}: {error.strerror}")
+
+
 def _complete(incomplete: str) -> list[str]:
     return [name for name in NAMES if name.startswith(incomplete)]
 
@@ -260,9 +265,7 @@ def start(name: Name) -> None:
             status=1,
         ) from None
     except OSError as error:
-        raise _fail(
-            f"Can't write {error.filename}: {error.strerror}"
-        ) from None
+        raise _fail_at("write", error) from None
     _say(
         OUTPUT,
         f"Wrote {path}. Complete the function, then run:\n"
@@ -300,9 +303,7 @@ def reset(name: Name, yes: Yes = False) -> None:
     try:
         backup = attempt_files.reset(name)
     except OSError as error:
-        raise _fail(
-            f"Can't write {error.filename}: {error.strerror}"
-        ) from None
+        raise _fail_at("write", error) from None
     _say(OUTPUT, f"Wrote {path}. What it was is in {backup}.")
 
 
@@ -334,7 +335,7 @@ def compare(
         try:
             text = path.read_text("utf-8", "replace")
         except OSError as error:
-            raise _fail(f"Can't read {path}: {error.strerror}") from None
+            raise _fail_at("read", error) from None
         if text == attempt_files.starter(name) and not yes:
             _agree(
                 f"{path} is the starter as it was, so you would see the "
@@ -603,9 +604,7 @@ def diff(
     try:
         found = difference_of_files(before, after, tolerance)
     except OSError as error:
-        raise _fail(
-            f"Can't read {error.filename}: {error.strerror}"
-        ) from None
+        raise _fail_at("read", error) from None
     except ValueError as error:
         raise _fail(str(error)) from None
     # Below the changes come notes.
