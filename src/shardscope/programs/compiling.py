@@ -129,7 +129,7 @@ def unbind(
             args = (function.__self__, *args)
             function = function.__func__
         else:
-            return function, args, kwargs
+            return unwrap(function), args, kwargs
 
 
 def unwrap(stage: Any) -> Any:

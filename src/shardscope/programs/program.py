@@ -17,7 +17,6 @@ from shardscope.programs.compiling import (
     compile_lowered,
     lower_call,
     unbind,
-    unwrap,
 )
 from shardscope.programs.memory import Memory
 from shardscope.programs.names import positional_names
@@ -180,7 +179,6 @@ def report_call(
             and so come from jax's cache.
     """
     function, args, kwargs = unbind(function, args, kwargs)
-    function = unwrap(function)
     lowered = None
     if isinstance(function, jax.stages.Compiled):
         compiled = function

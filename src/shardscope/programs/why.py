@@ -10,7 +10,7 @@ from jax.sharding import AbstractMesh
 from shardscope.arrays.modules import expand_modules
 from shardscope.lines import name_of
 from shardscope.programs.arguments import match_arguments
-from shardscope.programs.compiling import lower_call, unbind, unwrap
+from shardscope.programs.compiling import lower_call, unbind
 from shardscope.programs.names import positional_names
 from shardscope.propagation.lost import LostAxis, find_lost
 from shardscope.propagation.origins import namer
@@ -189,7 +189,6 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
         (('data', 'x'),)
     """
     function, args, kwargs = unbind(function, args, kwargs)
-    function = unwrap(function)
     if isinstance(function, jax.stages.Compiled):
         raise TypeError(
             "why() got a compiled program, which has no lines any more; "
