@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from shutil import get_terminal_size
+from typing import Any
 
 # Columns are left out before the first one is narrower than this.
 NARROW = 16
@@ -153,6 +154,33 @@ def rows_shown(count: int, limit: int) -> int:
     One row more than the limit needs no more room than its sum.
     """
     return count if count <= limit + 1 else limit
+
+
+def numbers_table(
+    title: str,
+    unit: str,
+    rows: Sequence[tuple[str, int, int]],
+    limit: int,
+    totals: Iterable[tuple[str, str]] = (),
+    **how: Any,
+) -> Table:
+    """Make a table of numbers.
+
+    Args:
+        title: The head of the names.
+        unit: The head of the numbers.
+        rows: Each with its name, its number, and how many things it is of.
+        limit: How many rows are shown before the others are summed up.
+        totals: What comes below them.
+        **how: How names are shortened, as attributes of the table.
+    """
+    shown = rows_shown(len(rows), limit)
+    cells = [(name, f"{number:,}") for name, number, _ in rows[:shown]]
+    if rest := rows[shown:]:
+        _, numbers, counts = zip(*rest, strict=True)
+        cells.append((f"{sum(counts)} others", f"{sum(numbers):,}"))
+    columns = (Column(title), Column(unit, right=True))
+    return Table(columns, (*cells, *totals), indent="  ", **how)
 
 
 def shortened(text: str, most: int = LONGEST) -> str:

@@ -19,13 +19,7 @@ from shardscope.peak.buffers import Buffer, Packing
 from shardscope.peak.constants import constants_of
 from shardscope.peak.inplace import number_of
 from shardscope.peak.liveness import Value
-from shardscope.tables import (
-    Column,
-    Table,
-    html_of,
-    rows_shown,
-    text_of,
-)
+from shardscope.tables import Table, html_of, numbers_table, text_of
 
 # How many rows are shown, those with the most bytes.
 _SHOWN = 10
@@ -126,33 +120,19 @@ class Peak:
     @cached_property
     def _table(self) -> Table:
         names = short({one.line for one in self.arrays if one.line})
-        shown = rows_shown(len(self.arrays), _SHOWN)
         rows = [
-            (
-                _in_words(each, names.get(each.line, "")),
-                f"{each.bytes:,}",
-            )
-            for each in self.arrays[:shown]
+            (_in_words(x, names.get(x.line, "")), x.bytes, x.count)
+            for x in self.arrays
         ]
-        if rest := self.arrays[shown:]:
-            count = sum(each.count for each in rest)
-            size = sum(each.bytes for each in rest)
-            rows.append((f"{count} others", f"{size:,}"))
         difference = f"{self.bytes - self.total:+,}"
-        rows += [
+        totals = [
             ("sum", f"{self.bytes:,}"),
             ("XLA's total", f"{self.total:,}"),
             (f"difference, {self.difference:+.1%}", difference),
         ]
-        return Table(
-            (
-                Column("arrays at the peak"),
-                Column("bytes on one device", right=True),
-            ),
-            tuple(rows),
-            joint="(?<=, )|(?<=/)",
-            indent="  ",
-        )
+        title, unit = "arrays at the peak", "bytes on one device"
+        joint = "(?<=, )|(?<=/)"
+        return numbers_table(title, unit, rows, _SHOWN, totals, joint=joint)
 
     def __repr__(self) -> str:
         return text_of(self._table)

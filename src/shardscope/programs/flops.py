@@ -19,13 +19,7 @@ from shardscope.hlo import (
     runs_of,
 )
 from shardscope.lines import short
-from shardscope.tables import (
-    Column,
-    Table,
-    html_of,
-    rows_shown,
-    text_of,
-)
+from shardscope.tables import Table, html_of, numbers_table, text_of
 
 # How many lines are shown, those with the most FLOPs.
 _SHOWN = 8
@@ -106,31 +100,22 @@ class Flops:
         rows = []
         for (line, direction), flops in self.lines.items():
             words = (direction, names.get(line, "unknown line"))
-            rows.append((", ".join(filter(None, words)), f"{flops:,}"))
-        shown = rows_shown(len(rows), _SHOWN)
-        if rest := [*self.lines.values()][shown:]:
-            rows[shown:] = [(f"{len(rest)} others", f"{sum(rest):,}")]
+            rows.append((", ".join(filter(None, words)), flops, 1))
         total = "total"
         if not self.bounded:
             total += ", with one turn of loops that depend on data"
         elif not self.counted:
             total += " at most, as a branch may not be taken"
-        rows.append((total, f"{self.total:,}"))
+        totals = [(total, f"{self.total:,}")]
         if self.per_byte_sent is not None:
-            rows.append(("per byte sent", f"{self.per_byte_sent:,.1f}"))
+            totals.append(("per byte sent", f"{self.per_byte_sent:,.1f}"))
         if self.kernels:
-            rows.append(
+            totals.append(
                 ("kernels, which are not counted", f"{self.kernels:,}")
             )
-        return Table(
-            (
-                Column("matrix products"),
-                Column("FLOPs on one device", right=True),
-            ),
-            tuple(rows),
-            joint="(?<=, )",
-            indent="  ",
-        )
+        title, unit = "matrix products", "FLOPs on one device"
+        joint = "(?<=, )"
+        return numbers_table(title, unit, rows, _SHOWN, totals, joint=joint)
 
     def __repr__(self) -> str:
         return text_of(self._table)

@@ -1,7 +1,7 @@
 """The tables of a report on a program."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from shardscope.arrays.paths import roll_up, write_repeated
 from shardscope.lines import short
 from shardscope.programs.memory import lacks_fusions
 from shardscope.programs.rows import rows_of
-from shardscope.tables import Column, Table, rows_shown
+from shardscope.tables import Table, numbers_table, rows_shown
 
 if TYPE_CHECKING:
     from shardscope.programs.report import Program
@@ -56,7 +56,10 @@ def tables_of(program: "Program") -> list[Table]:
     if memory.host:
         sizes["on the host, not in the total"] = memory.host
     unit = "bytes on one device"
-    tables = [_table("memory", unit, sizes.items())]
+    parts = [(name, number, 1) for name, number in sizes.items()]
+    tables = [
+        numbers_table("memory", unit, parts, len(parts), keeps_start=True)
+    ]
     if memory.constants >= _LARGE:
         title = "constants, such as captured arrays"
         tables.append(_largest(title, unit, _constants(program), _NAMED))
@@ -106,26 +109,8 @@ def _largest(
     title: str, unit: str, rows: list[_Row] | None, limit: int = _SHOWN
 ) -> Table:
     """Make a table of the largest numbers, and sum up the rest."""
-    if rows is None:
-        return replace(_table(title, unit, ()), rows=((_UNKNOWN, ""),))
-    order = sorted(rows, key=lambda row: -row[1])
-    limit = rows_shown(len(order), limit)
-    shown = [(name, number) for name, number, _ in order[:limit]]
-    if rest := order[limit:]:
-        _, numbers, counts = zip(*rest, strict=True)
-        shown.append((f"{sum(counts)} others", sum(numbers)))
-    table = _table(title, unit, shown)
-    return replace(table, hidden=[name for name, *_ in rest])
-
-
-def _table(
-    title: str, unit: str, numbers: Iterable[tuple[str, int]]
-) -> Table:
-    """Make a table of numbers, of which there may be none."""
-    rows = [(name, f"{number:,}") for name, number in numbers]
-    return Table(
-        (Column(title), Column(unit, right=True)),
-        tuple(rows or [("none", "")]),
-        keeps_start=True,
-        indent="  ",
-    )
+    none = [(_UNKNOWN if rows is None else "none", "")] * (not rows)
+    order = sorted(rows or (), key=lambda row: -row[1])
+    hidden = [name for name, *_ in order[rows_shown(len(order), limit) :]]
+    table = numbers_table(title, unit, order, limit, none)
+    return replace(table, keeps_start=True, hidden=hidden)
