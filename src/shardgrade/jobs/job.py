@@ -3,13 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from shardbook import book
 from shardgrade.grading.progress import unheard
 from shardgrade.grading.show import visible
 from shardgrade.grading.verdict import Verdict
-from shardgrade.jobs.limits import USUAL, Limits
 from shardgrade.jobs.sandbox import (
     Outcome,
     Running,
@@ -17,6 +15,7 @@ from shardgrade.jobs.sandbox import (
     Then,
     at_once,
 )
+from shardgrade.jobs.task import Task
 
 # What the libraries say as they give up.
 OUT_OF_MEMORY = "bad_alloc|StartThread|ut of memory|Cannot allocate memory"
@@ -31,25 +30,11 @@ EXCEEDED = {
 
 
 @dataclass(frozen=True)
-class Job:
-    """An attempt to grade. To call it, in a process of its own, grades it.
+class Job(Task):
+    """A task that grades the attempt where it is called.
 
-    Attributes:
-        problem: The name of the problem.
-        source: What to call the attempt in its verdict.
-        attempt: The file that the attempt is in, or a pickled function.
-        limits: What it may use.
-        devices: How many devices to grade it on, 2 or more.
-        passed: The verdict on the same attempt on the usual devices, if it
-            is graded on others now.
+    That is in a process of its own.
     """
-
-    problem: str
-    source: str
-    attempt: Path | bytes
-    limits: Limits = USUAL
-    devices: int = 8
-    passed: Verdict | None = None
 
     def __call__(self) -> Verdict | Then[Verdict]:
         """Return the verdict, or the job on other devices that gives it."""

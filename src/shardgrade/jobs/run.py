@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -38,9 +38,7 @@ from shardgrade.grading.spies import replaced
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs.environment import forget_programs
 from shardgrade.jobs.sandbox import LIMITS
-
-if TYPE_CHECKING:
-    from shardgrade.jobs.job import Job
+from shardgrade.jobs.task import Task
 
 _real_warn = warnings.warn
 _Config = type(jax.config)
@@ -72,21 +70,21 @@ def rehearse(problem: str, devices: int = 8) -> None:
             check.run(solution(problem), case)
 
 
-def grade(job: "Job") -> Verdict:
+def grade(task: Task) -> Verdict:
     """Grade an attempt; this process is its own, and ends with it.
 
     Args:
-        job: The attempt. The checks for the other number of devices run
+        task: The attempt. The checks for the other number of devices run
             if it has passed those for the usual one.
 
     Returns:
         The verdict.
     """
-    problem, given = job.problem, job.attempt
-    checks, elsewhere = _checks(problem, job.devices), bool(job.passed)
+    problem, given = task.problem, task.attempt
+    checks, elsewhere = _checks(problem, task.devices), bool(task.passed)
     todo = checks.ELSEWHERE if elsewhere else checks.CHECKS
-    where = f" on {job.devices} devices" * elsewhere
-    right = Verdict(problem, job.source, "right")
+    where = f" on {task.devices} devices" * elsewhere
+    right = Verdict(problem, task.source, "right")
     filename = "" if isinstance(given, bytes) else str(given)
     if filename:
         # What is beside the attempt can be imported. It is last on the
@@ -95,7 +93,7 @@ def grade(job: "Job") -> Verdict:
         sys.dont_write_bytecode = True
     attempt, at = None, _At("callable")
     try:
-        with limits(job.limits.seconds), replaced(warnings, "warn", _warn):
+        with limits(task.limits.seconds), replaced(warnings, "warn", _warn):
             if isinstance(given, bytes):
                 attempt = load_pickle(problem, given)
             else:

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardgrade.grading._jax_internals import wait_for_others
 from shardgrade.grading.attempt import BEFORE, TimeIsUp
@@ -20,6 +20,7 @@ from shardgrade.grading.progress import (
 )
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs import run
+from shardgrade.jobs.task import Task
 from shardscope.cluster.fates import (
     BECAUSE_OF_OTHERS,
     Fate,
@@ -32,9 +33,6 @@ from shardscope.cluster.forked import fork
 from shardscope.cluster.group import fates_of, group, watch
 from shardscope.cluster.member import Seat
 
-if TYPE_CHECKING:
-    from shardgrade.jobs.job import Job
-
 # How many seconds the processes may hardly use the CPU, before they are
 # taken to wait for one another.
 SECONDS = 15
@@ -43,11 +41,11 @@ SRC = Path(__file__).parents[2]
 OURS = {SRC / name for name in ("shardbook", "shardgrade", "shardscope")}
 
 
-def grade(job: "Job", processes: int) -> Verdict:
+def grade(task: Task, processes: int) -> Verdict:
     """Grade an attempt in several processes; jax has no devices here yet.
 
     Args:
-        job: The attempt, and how many devices the processes have in all.
+        task: The attempt, and how many devices the processes have in all.
         processes: How many processes to grade it in.
 
     Returns:
@@ -62,7 +60,7 @@ def grade(job: "Job", processes: int) -> Verdict:
             first = seat.process == 0
             LISTENER.set(send if first else unheard)
             BEFORE.set(wait_for_others)
-            verdict = run.grade(replace(job, devices=seat.devices))
+            verdict = run.grade(replace(task, devices=seat.devices))
             # One that lost another is no reason to end the other, which
             # may be the cause.
             return Returned(pickle.dumps(verdict), _is_cause(verdict))
@@ -71,8 +69,8 @@ def grade(job: "Job", processes: int) -> Verdict:
 
     limit = ""
     with (
-        group(start, processes, job.devices // processes) as members,
-        run.limits(job.limits.seconds),
+        group(start, processes, task.devices // processes) as members,
+        run.limits(task.limits.seconds),
     ):
         try:
             watch(members, SECONDS)
@@ -85,8 +83,8 @@ def grade(job: "Job", processes: int) -> Verdict:
         if isinstance(fate, Returned)
     }
     return _verdict(fates, found, limit) or Verdict(
-        job.problem,
-        job.source,
+        task.problem,
+        task.source,
         "crashed",
         check="callable",
         why=_why(fates, found, limit),
