@@ -1,7 +1,7 @@
 """Files of layouts and programs, which tests compare with."""
 
-import json
 from collections.abc import Mapping
+from json import dumps, load
 from os import PathLike
 from typing import Any
 
@@ -59,7 +59,7 @@ def read(path: str | PathLike[str], kind: str = "") -> Content:
         )
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            found = load(file)
     except FileNotFoundError as error:
         if kind:
             error.add_note(f"To write it: {how}")
@@ -156,21 +156,17 @@ def _text(content: Content) -> str:
     """Write JSON with one row a line, for the diff of a pull request."""
     parts = []
     for name, value in content.items():
-        key = json.dumps(name)
+        key = dumps(name)
         match value:
             case dict():
-                rows = [f"{_line(k)}: {_line(v)}" for k, v in value.items()]
+                rows = [f"{dumps(k)}: {dumps(v)}" for k, v in value.items()]
                 around = "{}"
             case list():
-                rows, around = [*map(_line, value)], "[]"
+                rows, around = [*map(dumps, value)], "[]"
             case _:
-                parts.append(f" {key}: {_line(value)}")
+                parts.append(f" {key}: {dumps(value)}")
                 continue
         inside = ",".join(f"\n  {row}" for row in rows)
         end = "\n " if rows else ""
         parts.append(f" {key}: {around[0]}{inside}{end}{around[1]}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value)

@@ -103,10 +103,6 @@ def _size(leaf: "LeafLayout") -> int:
     return leaf.bytes_per_device * leaf.repeats
 
 
-def _is_large(leaf: "LeafLayout") -> bool:
-    return leaf.bytes_per_device >= LARGE
-
-
 def _is_replicated(leaf: "LeafLayout") -> bool:
     return (
         isinstance(leaf.sharding, NamedSharding)
@@ -172,7 +168,7 @@ def _replicated_among(everything: list["LeafLayout"]) -> Iterator[Found]:
     held = sum(map(_size, everything))
     for (name, _), alike in kinds.items():
         for leaf in alike:
-            if not _is_replicated(leaf) or not _is_large(leaf):
+            if not _is_replicated(leaf) or leaf.bytes_per_device < LARGE:
                 continue
             size, others, named = _size(leaf), alike, f" named {name!r}"
             if max(map(_parts, alike)) == 1:

@@ -54,8 +54,7 @@ def take_gradients(
     def loss(arrays: dict[str, Any]) -> Any:
         return (call(**arrays) ** 2).sum()
 
-    gradients, report = compile_and_run(attempt, jax.grad(loss), arrays)
-    return gradients, report
+    return compile_and_run(attempt, jax.grad(loss), arrays)
 
 
 def sent_over_model(made: Slopes) -> Limited:
