@@ -87,6 +87,12 @@ def source_of(line: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+def quoted(line: str) -> str:
+    """Name a line, if there is one, and write its code behind."""
+    where = name_of(line) if line else "no line of yours"
+    return f"{where}  {source_of(line)}".rstrip()
+
+
 def short(lines: Iterable[str]) -> dict[str, str]:
     """Name files by as few of their folders as tell them apart."""
     files = {each: Path(each.rpartition(":")[0]) for each in lines}

@@ -8,7 +8,7 @@ import jax
 from jax.sharding import AbstractMesh
 
 from shardscope.arrays.modules import expand_modules
-from shardscope.lines import name_of
+from shardscope.lines import name_of, quoted
 from shardscope.programs.arguments import match_arguments
 from shardscope.programs.compiling import lower_call, unbind
 from shardscope.programs.names import positional_names
@@ -104,12 +104,7 @@ class Why:
         lines: dict[str, list[ShardedValue]] = {}
         for each in self.rows:
             lines.setdefault(each.line, []).append(each)
-        return [
-            (f"{name_of(line)}  {same[0].source}".rstrip(), same)
-            if line
-            else ("no line of yours", same)
-            for line, same in lines.items()
-        ]
+        return [(quoted(line), same) for line, same in lines.items()]
 
     def __repr__(self) -> str:
         lines = self._head()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardscope.arrays.paths import common_pattern, pattern_of
-from shardscope.lines import name_of, source_of
+from shardscope.lines import quoted
 from shardscope.propagation.values import bytes_of, line_of, type_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class LostAxis:
 
     def lines(self) -> list[str]:
         """Write the line, what is lost, and how it is sharded."""
-        where = name_of(self.line) if self.line else "no line of yours"
         cause = f", because of {self.because}" if self.because else ""
         had = "gave" if self.origin.startswith(("the ", "a ")) else "had"
         origin = self.origin or "its operand"
@@ -69,7 +68,7 @@ class LostAxis:
         times = f", {self.count} times" if self.count > 1 else ""
         what = self.operation + " for a gradient" * self.backward
         return [
-            f"{where}  {source_of(self.line)}".rstrip(),
+            quoted(self.line),
             f"  {said}",
             f"  {what}: {self.before} -> {self.after}{times}",
         ]
