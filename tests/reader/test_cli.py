@@ -376,7 +376,7 @@ def test_the_difference_of_two_files(run: Run, tmp_path: Path) -> None:
     for wrong, words in (
         (("a.json", "c.json"), "c.json is not a saved layout or program"),
         (("a.json", "none.json"), "none.json: No such file"),
-        (("a.json", "."), "'.': Is a directory"),
+        (("a.json", "."), "Can't read .: Is a directory"),
         (("a.json",), "Missing argument"),
         ((NAME, "x.py"), f"shardbook compare {NAME} x.py\n"),
         (("a.json", "b.json", "--tolerance", "-1"), "Invalid value"),
