@@ -16,7 +16,8 @@ LARGE = same.on_meshes(
 )[:2]
 EXAMPLE = LARGE[0].call
 # All but keys and counts, which have no dimensions, is sharded somewhere.
-CASES = cases("vision(16, 8)", "[('norm.*', P('model')), *RULES]")
+NORM = "[('norm.*', P('model')), *RULES, ('norm.*', P('data'))]"
+CASES = cases("vision(16, 8)", NORM)
 # The meshes are tried above: for what follows, one is enough.
 ORDER = cases("mlp(8, 16, 8)", "OVERLAPPING")[:1]
 WITHOUT_A_RULE = cases("vision(16, 8)", r"[(r'(?!norm\.var).*', P())]")[0]

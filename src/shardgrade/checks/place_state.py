@@ -9,7 +9,7 @@ def cases(arguments: str) -> list[same.Case]:
 
 
 # All but keys and counts, which have no dimensions, is sharded somewhere.
-NORM = "[('norm.*', P('model')), *RULES]"
+NORM = "[('norm.*', P('model')), *RULES, ('norm.*', P('data'))]"
 CASES = cases(f"committed(vision(16, 8)), {{mesh}}, {NORM}")
 EXAMPLE = CASES[0].call
 ORDER = cases("mlp(8, 16, 8), {mesh}, OVERLAPPING")

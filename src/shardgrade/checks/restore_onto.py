@@ -19,7 +19,8 @@ BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
 SPECS = (
     '[(".*up", P("model")), (".*up.kernel", P("data", "model")), '
     '(".*kernel", P("data")), (".*bias", P("data")), '
-    '(".*down[.]kernel", P()), (".*bias", P()), (".*", P())]'
+    '(".*down[.]kernel.*", P(None, "data")), (".*bias", P()), '
+    '(".*", P()), (".*up[.]kernel", P(None, "data"))]'
 )
 
 

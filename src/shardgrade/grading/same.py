@@ -125,49 +125,51 @@ def declare(
         calls = [replace(each, under=under) for each in calls]
 
     def run(attempt: Attempt, case: Case) -> None:
+        def passes(each: Any) -> bool:
+            if isinstance(each, Limited):
+                return not each.exceeded
+            return agree(each, wanted)
+
         seen = observe(attempt, case)
         found = of(seen)
-        if isinstance(found, Limited) and not found.exceeded:
+        limited = isinstance(found, Limited)
+        if limited and passes(found):
             return
         theirs = observe(solution(attempt.problem), case)
-        reason, section = why, read
-        if isinstance(found, Limited):
-            reason += describe_surplus(
-                of, lambda each: not each.exceeded, seen, theirs
-            )
-            got, expected = found.words()
-        elif agree(found, wanted := of(theirs)):
+        wanted = of(theirs)
+        if not limited and passes(found):
             where = copies_apart(found) if kind == "values" else ""
             if not where:
                 return
-            reason = (
+            attempt.name_call(case.code, case.given)
+            raise Wrong(
                 "the numbers are right on one device, but other devices "
                 "have other numbers where they should have a copy. JAX "
-                "doesn't compare copies, and NumPy reads only one"
+                "doesn't compare copies, and NumPy reads only one",
+                got=f"another copy: {where}",
+                expected="the same copy on each device",
+                read=read,
             )
-            got = f"another copy: {where}"
-            expected = "the same copy on each device"
-        else:
-            mistake = name_mistake(
-                attempt.problem,
-                kind,
-                found,
-                wanted,
-                give=lambda edited: of(observe(edited, case)),
-                agree=agree if isinstance(agree, Near) else None,
+        reason, section = why, read
+        mistake = name_mistake(
+            attempt.problem,
+            kind,
+            found,
+            wanted,
+            give=lambda edited: of(observe(edited, case)),
+            agree=agree if isinstance(agree, Near) else None,
+        )
+        if mistake:
+            reason, section = mistake.says, mistake.read or read
+        elif kind == "values":
+            reason += describe_wrong_arrays(found, wanted, agree)
+        elif kind in ("placement", "memory", "communication"):
+            reason += describe_layouts(found, wanted) or describe_surplus(
+                of, passes, seen, theirs
             )
-            if mistake:
-                reason, section = mistake.says, mistake.read or read
-            elif kind == "values":
-                reason += describe_wrong_arrays(found, wanted, agree)
-            elif kind in ("placement", "memory", "communication"):
-                layouts = describe_layouts(found, wanted)
-                reason += layouts or describe_surplus(
-                    of, lambda each: agree(each, wanted), seen, theirs
-                )
-            words = getattr(agree, "words", difference)
-            got, expected = words(found, wanted)
         attempt.name_call(case.code, case.given)
+        words = getattr(agree, "words", difference)
+        got, expected = found.words() if limited else words(found, wanted)
         raise Wrong(reason, got=got, expected=expected, read=section)
 
     return Check(kind, calls, run, read)
