@@ -44,7 +44,8 @@ def cases(arguments: str, batch: str) -> list[same.Case]:
 SMALL = cases(
     "too_large(residual_mlp, 16), residual_error, momentum(), {mesh}, "
     "(('up.kernel', P(('data', 'model'))), ('up', P('data')), "
-    "('UP.*', P('data')), ('down.*', P('data')), *RULES)",
+    "('UP.*', P('data')), ('down.*', P('data')), *RULES, "
+    "('up.*', P('data')))",
     "laid_out({'x': normal(32, 16, seed=SEED), 'y': normal(32, 16)}, "
     "P('data'), {mesh})",
 )
