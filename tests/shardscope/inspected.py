@@ -16,9 +16,10 @@ from jax._src import compiler
 from jax._src.lib import xla_client
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy, stablehlo
+from jaxlib.mlir.dialects import stablehlo
 
 from shardscope.propagation.inlining import functions_of, operations_in
+from shardscope.propagation.meshes import meshes_in
 from shardscope.propagation.shardy import read_results, run_passes
 
 TAG = "shardscope.tag"
@@ -78,13 +79,8 @@ def comparing() -> Iterator[Compared]:
 
 def mesh_of(module: Any) -> AbstractMesh | None:
     """Give the mesh of a program, if it has one."""
-    for each in module.body:
-        if each.operation.name == "sdy.mesh":
-            mesh = sdy.MeshAttr(each.operation.attributes["mesh"])
-            axes = [*map(sdy.MeshAxisAttr, mesh.axes)]
-            if axes:
-                sizes = tuple(axis.size for axis in axes)
-                return AbstractMesh(sizes, tuple(x.name for x in axes))
+    for axes in filter(None, meshes_in(module)):
+        return AbstractMesh(tuple(axes.values()), tuple(axes))
     return None
 
 

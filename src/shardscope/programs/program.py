@@ -1,6 +1,5 @@
 """Report what a compiled call does, without running it."""
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
@@ -23,6 +22,7 @@ from shardscope.programs.names import positional_names
 from shardscope.programs.report import Program
 from shardscope.programs.versions import versions_of
 from shardscope.propagation.lost import LostAxis, find_lost
+from shardscope.propagation.meshes import meshes_in, sizes_of
 from shardscope.propagation.origins import namer
 
 
@@ -56,21 +56,9 @@ def _meshes(lowered: Any, compiled: Any) -> list[dict[str, int]]:
         if isinstance(each, NamedSharding)
     ]
     # A shard_map may have a mesh that no argument has.
-    module = lowered.compiler_ir() if lowered else None
-    for each in module.body.operations if module else ():
-        if each.operation.name == "sdy.mesh":
-            pairs = re.findall(r'"([^"]+)"=(\d+)', str(each))
-            meshes.append(tuple((name, int(n)) for name, n in pairs))
+    named = meshes_in(lowered.compiler_ir()) if lowered else []
+    meshes += [tuple(each.items()) for each in named]
     return list(map(dict, dict.fromkeys(meshes)))
-
-
-def _sizes(meshes: list[dict[str, int]]) -> dict[str, int]:
-    """Give the size of each axis, in the first mesh that has the axis."""
-    sizes: dict[str, int] = {}
-    for mesh in meshes:
-        for axis, size in mesh.items():
-            sizes.setdefault(axis, size)
-    return sizes
 
 
 def _find_lost(
@@ -213,7 +201,7 @@ def report_call(
         memory=Memory.of(compiled.memory_analysis(), constants),
         constants=constants,
         arguments=arguments,
-        axes=_sizes(meshes),
+        axes=sizes_of(meshes),
         chip=str(device.device_kind) if device else "",
         versions=versions_of(device),
         text=text,

@@ -21,6 +21,7 @@ from shardscope.propagation.inlining import (
     number_of,
     rewrite_like_xla,
 )
+from shardscope.propagation.meshes import meshes_in, sizes_of
 
 _DEBUG = "{debug-sharding-origins=true}"
 PASSES = (
@@ -136,24 +137,13 @@ def propagate(lowered: Any) -> Propagated:
     """
     module = lowered.compiler_ir("stablehlo")
     with module.context:
-        if not axes_of_meshes(module):
+        if not sizes_of(meshes_in(module)):
             return Propagated({}, (), ())
         # Passes change a module, and Lowered keeps this one.
         text = module.operation.get_asm(enable_debug_info=True)
         module = ir.Module.parse(text)
         calls, together = run_passes(module)
         return _Reader(calls, together).read(module)
-
-
-def axes_of_meshes(module: Any) -> dict[str, int]:
-    """Give the sizes of the mesh axes of a program."""
-    axes: dict[str, int] = {}
-    for each in module.body:
-        if each.operation.name == "sdy.mesh":
-            mesh = sdy.MeshAttr(each.operation.attributes["mesh"])
-            for axis in map(sdy.MeshAxisAttr, mesh.axes):
-                axes.setdefault(axis.name, axis.size)
-    return axes
 
 
 def run_passes(module: Any) -> tuple[list[Any], dict[int, list[Any]]]:
@@ -194,7 +184,7 @@ class _Reader:
         self._frames = cache(_frames)
 
     def read(self, module: Any) -> Propagated:
-        axes = axes_of_meshes(module)
+        axes = sizes_of(meshes_in(module))
         main = functions_of(module)["main"]
         (block,) = main.regions[0]
         given = [*main.attributes.get("arg_attrs", ())]
