@@ -245,6 +245,15 @@ def test_layers_that_repeat_are_one_row() -> None:
     assert {name_of(each.line) for each in others} == {EMBED}
 
 
+def test_what_is_lost_for_gradients_comes_last() -> None:
+    """Below a heading of its own; and without a mesh nothing is lost."""
+    text = str(why_of({"down.kernel": P("data", "model")}, **ROWS))
+    head, _, last = text.partition("Lost for gradients")
+    assert "for a gradient" in last
+    assert "for a gradient" not in head
+    assert str(why(jnp.sin, np.ones(8))).startswith("Nothing is sharded")
+
+
 def test_weights_that_a_scan_gathers_are_not_lost() -> None:
     """Nor called values of the forward pass, where they are gradients."""
 

@@ -60,6 +60,11 @@ def find(program: "Program", rules: Rules) -> tuple[Finding, ...]:
 # --- What rules ask ---
 
 
+def _at(line: str) -> str:
+    """Name a line, if it is known."""
+    return name_of(line) if line else "unknown line"
+
+
 def _state(program: "Program") -> list[Argument]:
     """List the arrays that a training step takes and returns.
 
@@ -142,12 +147,11 @@ def in_each_turn(program: "Program") -> Found:
     """Find sums over devices in a loop that could stand after it."""
     for each in program.communication:
         if each.avoidable:
-            at = name_of(each.line) if each.line else "unknown line"
             why = (
                 f"{over_axes(each)}, {each.times} times in a loop that only"
             )
             how = "adds up the results: in a shard_map, run it once, after"
-            yield at, each.avoidable, f"{why} {how} the loop"
+            yield _at(each.line), each.avoidable, f"{why} {how} the loop"
 
 
 def same_work(program: "Program") -> Found:
@@ -238,7 +242,7 @@ def lost(program: "Program") -> Found:
         else:
             why += "for experts or merged weights, else constrain it"
         size = sum(each.bytes * each.count for each in found)
-        yield f"{name_of(first.line)}{others}", size, why
+        yield f"{_at(first.line)}{others}", size, why
 
 
 def nothing_sharded(program: "Program") -> Found:

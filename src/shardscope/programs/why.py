@@ -84,12 +84,16 @@ class Why:
 
     def _head(self) -> list[str]:
         """Write what is lost."""
+        if not self.axes:
+            return ["Nothing is sharded: no array or constraint has a mesh"]
         axes = ", ".join(f"{axis} {n}" for axis, n in self.axes.items())
-        lines = [
-            f"{len(self.rows)} values on a mesh of {axes or 'nothing'}"
-        ]
+        lines = [f"{len(self.rows)} values on a mesh of {axes}"]
         for kind, heading in _HEADINGS.items():
-            found = [each for each in self._lost if each.kind == kind]
+            found = [
+                each
+                for each in self._lost
+                if kind == ("" if each.backward else each.kind)
+            ]
             lines += [heading] * bool(found)
             for each in found[:_LOST]:
                 lines += [f"  {line}" for line in each.lines()]
