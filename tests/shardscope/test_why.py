@@ -1,5 +1,6 @@
 """why() names what shards a value, and where one loses an axis."""
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -220,6 +221,27 @@ def test_a_constraint_has_the_same_line_in_a_gradient() -> None:
     first, *_ = why(jax.grad(loss), w, x).lost("data")
     line = line_of(constrain, "with_sharding_constraint")
     assert first.because == f"the constraint at {line}"
+
+
+def test_the_margin_leads_to_what_decided() -> None:
+    """Each axis of each value, to an argument or to a constraint's line."""
+    seen = why_of(activations=P("data"))
+    pages = [seen._repr_html_() for _ in range(2)]
+    places = [re.findall(r' id="([^"]+)"', page) for page in pages]
+    assert not {*places[0]} & {*places[1]}
+    for page, own in zip(pages, places, strict=True):
+        assert len({*own}) == len(own)
+        for each in seen.rows:
+            for axis, cause in each.because:
+                title = f'title="{axis}: {cause}">{axis}</a>'
+                (place,) = {
+                    x.rpartition('href="#')[2].partition('"')[0]
+                    for x in page.split(title)[:-1]
+                }
+                assert place in own
+    line = line_of(constrain, "with_sharding_constraint")
+    row = pages[0].partition(f'-{line.rpartition(":")[2]}">')[2]
+    assert "with_sharding_constraint" in row.partition("</tr>")[0]
 
 
 def test_out_shardings_are_named() -> None:

@@ -11,11 +11,16 @@ from shardscope.arrays.modules import expand_modules
 from shardscope.lines import name_of, quoted
 from shardscope.programs.arguments import match_arguments
 from shardscope.programs.compiling import lower_call, unbind
+from shardscope.programs.margin import html_of_source
 from shardscope.programs.names import positional_names
 from shardscope.propagation.lost import LostAxis, find_lost
 from shardscope.propagation.origins import namer
-from shardscope.propagation.values import ShardedValue, values_of
-from shardscope.tables import Column, Table, filled, html_of, size
+from shardscope.propagation.values import (
+    ShardedValue,
+    type_of,
+    values_of,
+)
+from shardscope.tables import filled, size
 
 # How many lost axes are shown first, and how many lines after them.
 _LOST = 3
@@ -42,6 +47,7 @@ class Why:
     rows: tuple[ShardedValue, ...]
     axes: dict[str, int]
     _lost: tuple[LostAxis, ...]
+    _arguments: dict[str, str]
 
     def lost(self, axis: str | None = None) -> tuple[LostAxis, ...]:
         """List where a value loses a mesh axis that it was given.
@@ -87,7 +93,8 @@ class Why:
         if not self.axes:
             return ["Nothing is sharded: no array or constraint has a mesh"]
         axes = ", ".join(f"{axis} {n}" for axis, n in self.axes.items())
-        lines = [f"{len(self.rows)} values on a mesh of {axes}"]
+        values = f"{len(self.rows)} value{'s' * (len(self.rows) != 1)}"
+        lines = [f"{values} on a mesh of {axes}"]
         for kind, heading in _HEADINGS.items():
             found = [
                 each
@@ -123,22 +130,12 @@ class Why:
         return "\n".join(filled(lines))
 
     def _repr_html_(self) -> str:
-        columns = Column("on each", right=True), Column("because of")
-        tables = [
-            Table(
-                (Column(line), *columns),
-                tuple(
-                    (
-                        _words(each),
-                        size(each.bytes_per_device),
-                        ", ".join(f"{a}: {x}" for a, x in each.because),
-                    )
-                    for each in same
-                ),
-            )
-            for line, same in self._by_line()
-        ]
-        return html_of(*tables, above=self._head())
+        lines = [line for line, _ in self._by_line()[:_LINES]]
+        shown = [each for each in self.rows if quoted(each.line) in lines]
+        head = self._head()
+        if (rest := len(self._by_line()) - _LINES) > 0:
+            head.append(f"and {rest} lines more: see rows")
+        return html_of_source(head, shown, self._arguments)
 
 
 def _words(value: ShardedValue) -> str:
@@ -217,9 +214,13 @@ def why(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Why:
         paths = {place.number: path for path, _, place in matched}
     program = _shardy().propagate(lowered)
     name = namer(program, paths, lowered)
-    return Why(
-        values_of(program, name), program.axes, find_lost(program, name)
-    )
+    types = {
+        name(f"input: {at}"): type_of(array)
+        for at, array in enumerate(program.arguments)
+        if array
+    }
+    rows, lost = values_of(program, name), find_lost(program, name)
+    return Why(rows, program.axes, lost, types)
 
 
 def _shardy() -> Any:

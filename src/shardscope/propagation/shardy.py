@@ -122,11 +122,13 @@ class Propagated:
         axes: The sizes of the mesh axes.
         operations: Its operations in their order.
         names: What jax calls its arguments, ``""`` if nothing.
+        arguments: Its arguments.
     """
 
     axes: dict[str, int]
     operations: tuple[Operation, ...]
     names: tuple[str, ...]
+    arguments: tuple[Array | None, ...] = ()
 
 
 def propagate(lowered: Any) -> Propagated:
@@ -188,6 +190,7 @@ class _Reader:
         main = functions_of(module)["main"]
         (block,) = main.regions[0]
         given = [*main.attributes.get("arg_attrs", ())]
+        arguments = []
         for number, (value, each) in enumerate(
             zip_longest(block.arguments, given)
         ):
@@ -202,12 +205,13 @@ class _Reader:
                 for part in _spec(sharding)
                 for axis in part
             }
-            self._array(value, sharding, names, number)
+            arguments.append(self._array(value, sharding, names, number))
         known = [_SCOPE.match(str(x.location)) for x in block.arguments]
         return Propagated(
             axes,
             tuple(self._operations(main)),
             tuple(scope[1] if scope else "" for scope in known),
+            tuple(arguments),
         )
 
     def _operations(self, operation: Any) -> Iterator[Operation]:
