@@ -1,4 +1,4 @@
-"""Link terms to the glossary, and types to their documentation."""
+"""Link terms, helpers and types to where they are explained."""
 
 import re
 from collections.abc import Iterator
@@ -40,6 +40,9 @@ ORDINARY = {
     "state",
     "trace",
 }
+IMPORTED = re.compile(
+    r"^from shardbook\.inputs import (\([^)]*\)|.*)", re.M
+)
 # Annotations name where an object is defined, inventories where it is
 # documented.
 PUBLIC = {
@@ -148,7 +151,33 @@ def link_terms(app: Sphinx, tree: nodes.document, docname: str) -> None:
             text.parent.replace(text, pieces)
 
 
+def link_inputs(app: Sphinx, tree: nodes.document, docname: str) -> None:
+    """Link what a page imports from shardbook.inputs, where it names it."""
+    code = "\n".join(x.astext() for x in tree.findall(nodes.literal_block))
+    imported = {
+        name
+        for names in IMPORTED.findall(code)
+        for name in re.findall(r"\w+", names)
+    }
+    new = {
+        name.rpartition(".")[2]: (page, anchor)
+        for name, _, _, page, anchor, _ in (
+            app.env.domains.python_domain.get_objects()
+        )
+        if name.startswith("shardbook.inputs.")
+    }
+    for word in list(tree.findall(nodes.literal)):
+        name = re.sub(r"\(.*", "", word.astext(), flags=re.DOTALL)
+        if name in imported & new.keys() and not is_apart(word.parent):
+            place = new.pop(name)
+            link = make_refnode(
+                app.builder, docname, *place, word.deepcopy()
+            )
+            word.parent.replace(word, link)
+
+
 def setup(app: Sphinx) -> None:
     """Connect before intersphinx, which has the usual priority of 500."""
     app.connect("missing-reference", use_public_name, priority=400)
     app.connect("doctree-resolved", link_terms)
+    app.connect("doctree-resolved", link_inputs)

@@ -100,6 +100,12 @@ def _framed(figures: str) -> str:
     return f'<div class="problem-picture">{figures}</div>'
 
 
+def code_of(name: str) -> str:
+    """Return a solution without long docstrings, which its starter has."""
+    text = attempt_files.solution(name).replace(attempt_files.MARK, "")
+    return re.sub(r'\n +"""[^"\n]+\n.*?"""', "", text, flags=re.DOTALL)
+
+
 class FromTemplate(SphinxDirective):
     """The Markdown that the template of the directive's name gives."""
 
@@ -120,6 +126,7 @@ class FromTemplate(SphinxDirective):
             install=install_command(self.env),
             picture=picture,
             starter=attempt_files.starter,
+            solution=code_of,
             chips=chips,
             explanations=explanations,
             section_id=section_id,
