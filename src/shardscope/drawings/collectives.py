@@ -254,19 +254,19 @@ def _picture(move: _Move, across: bool) -> Picture:
         left[-1] += 16
     low = top + side + between
     parts = []
-    for a, i in enumerate(shown):
-        for b, j in enumerate(shown):
-            part = move.sent(i, j) if i != j else None
-            if part is not None:
-                parts.append(
-                    _curve(
-                        left[a] + side / 2,
-                        top + side,
-                        left[b] + side / 2,
-                        low,
-                        color_of(part),
-                    )
-                )
+    lines = [
+        (a, b, part)
+        for b, j in enumerate(shown)
+        for a, i in enumerate(shown)
+        if i != j and (part := move.sent(i, j)) is not None
+    ]
+    # Of so many, only those to one device can be followed.
+    tangled = len(lines) > 2 * DRAWN
+    for a, b, part in reversed(lines):
+        start = left[a] + side / 2, top + side
+        opacity = 0.12 if tangled and b else 1
+        end = left[b] + side / 2, low
+        parts.append(_curve(start, end, color_of(part), opacity))
     for y, stage in ((top, move.before), (low, move.after)):
         for x, i in zip(left, shown, strict=True):
             for box, place in zip(boxes, places, strict=True):
@@ -283,22 +283,31 @@ def _picture(move: _Move, across: bool) -> Picture:
         parts.append(text(x + side / 2, foot, str(move.devices[i])))
     if len(shown) < len(move.devices):
         parts.append(text(left[-1] - (gap + 16) / 2, foot, "…"))
-    for y, label in (
-        (12, f"before: {move.before.label}"),
-        (foot + 20, f"after: {move.after.label}"),
-    ):
+    labels = f"before: {move.before.label}", f"after: {move.after.label}"
+    if tangled:
+        first = move.devices[0]
+        labels = (
+            f"{labels[0]}; in full, what device {first} receives",
+            labels[1],
+        )
+    for y, label in zip((12, foot + 20), labels, strict=True):
         parts.append(text(2, y, label, text_anchor="start"))
-    words = max(len(move.before.label), len(move.after.label)) + 8
-    width = max(left[-1] + side + 2, 7.5 * words)
+    width = max(left[-1] + side + 2, 7.5 * max(map(len, labels)))
     return Picture(width, foot + 26, parts)
 
 
-def _curve(x: float, y: float, to_x: float, to_y: float, color: str) -> str:
+def _curve(
+    start: tuple[float, float],
+    end: tuple[float, float],
+    color: str,
+    opacity: float,
+) -> str:
+    (x, y), (to_x, to_y) = start, end
     middle = (y + to_y) / 2
     return (
         f'<path d="M{x:.0f} {y:.0f}C{x:.0f} {middle:.0f} {to_x:.0f} '
         f'{middle:.0f} {to_x:.0f} {to_y:.0f}" fill="none" '
-        f'stroke="{color}" stroke-width="1.5"/>'
+        f'stroke="{color}" stroke-width="1.5" stroke-opacity="{opacity}"/>'
     )
 
 
