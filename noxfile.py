@@ -279,7 +279,7 @@ def models(session: nox.Session) -> None:
 def elsewhere(session: nox.Session) -> None:
     """Note what only the compilers of TPUs and GPUs can tell."""
     install(session, "elsewhere")
-    for guide in ("another_machine", "choose_layout"):
+    for guide in ("eight_gpus", "another_machine", "choose_layout"):
         page = ("tests/site/one_page.py", f"guides/{guide}")
         session.run("python", *page, env={"SHARDBOOK_NOTE": "1"})
     session.run("python", "-m", "shardbook_site.note_chips")

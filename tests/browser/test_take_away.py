@@ -19,6 +19,8 @@ COMPILES = {
     "guides/another_machine.ipynb": "needs libtpu",
     "guides/choose_layout.ipynb": "needs its plugin for CUDA and NVIDIA's "
     "assembler",
+    "guides/eight_gpus.ipynb": "needs its plugin for CUDA and NVIDIA's "
+    "assembler",
 }
 MISSING = ". To install what is missing: python3 -m pip"
 BLOCK = "div.highlight:has(button.copybtn)"

@@ -24,6 +24,7 @@ def test_the_guides_that_need_compilers_are_noted() -> None:
     assert {guide.stem for guide in GUIDES} == {
         "another_machine",
         "choose_layout",
+        "eight_gpus",
     }
 
 

@@ -32,3 +32,14 @@ def test_the_recipe_has_thirty_lines_and_trains(tmp_path: Path) -> None:
 
     assert len(lines) <= 30
     assert losses[-1] < 0.1 < 5 < losses[0]
+
+
+def test_the_guide_for_gpus_runs_the_recipe() -> None:
+    """Its first cell has the first two cells of the recipe, unchanged."""
+    setup, recipe = CELL.findall(PAGE.read_text("utf-8"))[:2]
+    guide = PAGE.with_name("guides") / "eight_gpus.md"
+
+    assert f"{setup}\n\n{recipe}" in guide.read_text("utf-8"), (
+        "copy both cells to docs/guides/eight_gpus.md, and run "
+        "nox -s elsewhere"
+    )
