@@ -135,7 +135,12 @@ def readable(text: str) -> str:
     """Leave out of a page what only Sphinx understands."""
     for pattern, new in (
         (r"^(```)\{code-cell\} (\w+)\n(?::.*\n)*\n*", r"\1\2\n"),
-        (r"^:::\{predict\} (.*)\n(?s:.*?)^:::$", r"**Predict:** \1"),
+        # Neither which choice is right, nor why.
+        (
+            r"^:::\{predict\} (.*)\n((?:- \[.*\n)+)(?s:.*?)^:::\n",
+            r"**Predict:** \1\n\n\2",
+        ),
+        (r"^- \[[ x]\] ", "- "),
         (r"^```\{.*\n(?s:.*?)^```$\n", ""),
         (r"(?<!`)\{[\w:-]+\}`~?([^`]+?)(?: <[^`]*>)?`", r"`\1`"),
         (r"^:::\{container\} \w+\n((?s:.*?))\n:::$", r"\1"),

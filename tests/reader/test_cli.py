@@ -102,8 +102,10 @@ def test_problems_are_listed_and_solutions_shown(
     (progress / f"{NAMES[0]}.py").touch()
 
     assert places == sorted(places)
-    assert re.search(rf"\n 1 {NAMES[0]} +10 min Make a mesh\n", lines)
-    assert len(lines.splitlines()) == len(NAMES) + len(PARTS) + 2
+    first = rf"^ 1 {NAMES[0]} +10 min easy +First steps: Make a mesh\n"
+    assert re.match(first, lines)
+    assert len(lines.splitlines()) == len(NAMES) + 2
+    assert all(f" {part}: " in lines for part in PARTS)
     assert f"░  0 of {len(NAMES)} solved\nnext: " in lines
     assert re.search(rf" {NAME} +edited ", some)
     assert some.endswith(f"next: shardbook start {NAMES[0]}\n")
@@ -245,7 +247,9 @@ def test_a_page_is_opened(run: Run, tmp_path: Path) -> None:
 
     assert "\n## Problem\n" in text
     assert book.hints(NAME)[0][1] not in text
-    assert not re.search(r"^:::|^```\{", text, re.M)
+    assert not re.search(r"^:::|^```\{|^- \[", text, re.M)
+    predict = text.index("**Predict:** ")
+    assert re.match(r".*\n\n- .+\n- .+\n", text[predict:])
     assert run("open", NAME, **there).stdout == f"{page.as_uri()}\n" * 2
 
 
@@ -286,6 +290,27 @@ def test_start_writes_the_starter_and_never_overwrites(
     assert second.returncode == 1
     assert "is left as it is" in second.stderr
     assert path.read_text() == "mine"
+
+
+def test_start_alone_takes_the_next(run: Run, tmp_path: Path) -> None:
+    """It writes the first that isn't solved, and leaves one begun."""
+    wrote = run("start").stdout
+    path = tmp_path / "attempts" / f"{NAMES[0]}.py"
+    path.write_text("mine")
+    begun = run("start")
+    progress = tmp_path / attempt_files.PROGRESS
+    progress.mkdir()
+    (progress / f"{NAMES[0]}.py").touch()
+    second = run("start").stdout
+    for name in NAMES:
+        (progress / f"{name}.py").touch()
+
+    assert wrote.startswith(f"Wrote attempts/{NAMES[0]}.py")
+    assert begun.returncode == 0
+    assert begun.stdout == f"next: shardbook watch {NAMES[0]}\n"
+    assert path.read_text() == "mine"
+    assert second.startswith(f"Wrote attempts/{NAMES[1]}.py")
+    assert run("start").stdout == f"{attempt_files.ALL_SOLVED}\n"
 
 
 def test_alone_it_says_where_the_reader_is(
@@ -588,7 +613,7 @@ def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
     [
         (("check",), "There is no attempt in attempts/"),
         (("check", "no_such"), "Unknown problem 'no_such'."),
-        (("check", f"{NAME}s"), f"Did you mean {NAME}? Choose one of: "),
+        (("check", f"{NAME}s"), f"mean {NAME}? All names: shardbook list"),
         (("check", NAME), f"There is no attempts/{NAME}.py"),
         (("check", "nowhere.py"), "There is no file nowhere.py"),
         (("check", "empty.py"), "Can't tell which problem empty.py is for"),
@@ -606,7 +631,8 @@ def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
         (("check", "--seconds", "inf", NAME), "--seconds"),
         (("check", "--seconds", "nan", NAME), "--seconds"),
         (("check", "--unknown"), "--unknown"),
-        (("start",), "NAME"),
+        (("start",), "Can't write attempts: It is not a folder"),
+        (("hint",), "NAME"),
         (("start", "0"), "Unknown problem '0'"),
         (
             ("start", "state_"),
@@ -614,7 +640,7 @@ def test_what_a_terminal_can_not_show(run: Run, tmp_path: Path) -> None:
         ),
         (("start", NAME), "Can't write attempts: It is not a folder"),
         (("start", "no_such"), "Unknown problem 'no_such'."),
-        (("solution", "no_such"), "Choose one of: "),
+        (("solution", "no_such"), "'no_such'. All names: shardbook list"),
         (("watch",), "Can't grade: [Errno 17] File exists"),
         (("watch", "split"), f"There is no attempts/{OTHER}.py"),
         (("no_such_command",), "no_such_command"),
@@ -788,9 +814,9 @@ def test_each_problem_is_a_line_of_a_narrow_terminal(
     terminal.end()
     lines = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.seen).splitlines()
 
-    assert len(lines) == len(NAMES) + len(PARTS) + 2
+    assert len(lines) == len(NAMES) + 2
     assert max(map(len, lines)) <= COLUMNS
-    assert any(line.endswith("…") for line in lines)
+    assert any(line.endswith(" …") for line in lines)
 
 
 @pytest.mark.exhaustive("it waits for a terminal")

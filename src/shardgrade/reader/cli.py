@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from shardbook import book
@@ -92,8 +93,7 @@ def _problem(given: str) -> str:
     near = difflib.get_close_matches(given, NAMES, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise typer.BadParameter(
-        f"Unknown problem {given!r}.{guess} Choose one of: "
-        f"{', '.join(NAMES)}"
+        f"Unknown problem {given!r}.{guess} All names: shardbook list"
     )
 
 
@@ -148,14 +148,18 @@ def _limit(seconds: float) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
+_name = partial(
+    typer.Argument,
+    metavar="NAME",
+    parser=_problem,
+    autocompletion=_complete,
+)
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME",
-        help="A problem: its name, a clear part of it, or its number.",
-        parser=_problem,
-        autocompletion=_complete,
-    ),
+    _name(help="A problem: its name, a clear part of it, or its number."),
+]
+Unsolved = Annotated[
+    str | None, _name(help="A problem. Without one: the next to solve.")
 ]
 _file = partial(
     typer.Argument,
@@ -222,24 +226,27 @@ def _where() -> Text:
     return text.append(f"  {count} of {len(NAMES)} solved\n{_next()}")
 
 
-def _listing() -> RenderableType:
+def _listing() -> Text:
     """List the problems in order, with what is done and what is next."""
     text = Text()
-    if OUTPUT.is_terminal:
-        # A line each, however narrow: what is cut is a title.
-        text.no_wrap, text.overflow = True, "ellipsis"
-    heads = {names[0]: part for part, names in PARTS.items()}
+    heads = {names[0]: f"{part}: " for part, names in PARTS.items()}
     width = max(map(len, NAMES))
     for number, name in enumerate(NAMES, 1):
-        if part := heads.get(name):
-            text.append(f"{part}\n", "underline")
         about, state = book.about(name), attempt_files.state(name)
-        minutes = about["time"].replace("minutes", "min")
+        # A line each, so that all are in sight: no line has room for both.
+        left = state or about["time"].replace("minutes", "min")
         text.append(f"{number:2} {name:{width}} ", "bold")
-        text.append(f"{state:6} ", "green")
-        text.append(f"{minutes} {about['title']}\n")
-    # Console.print forgets how a bare Text is cut.
-    return Group(text.append(_where()))
+        text.append(f"{left:6} ", "green" if state else "")
+        text.append(f"{about['difficulty']:6} ")
+        part, room = heads.get(name, ""), OUTPUT.width - width - 18
+        title = f"{part}{about['title']}"
+        if OUTPUT.is_terminal:
+            title = shorten(
+                title, room, placeholder=" …", break_on_hyphens=False
+            )
+        text.append(title[: len(part)], "underline")
+        text.append(f"{title[len(part) :]}\n")
+    return text.append(_where())
 
 
 @app.command("list")
@@ -254,8 +261,13 @@ def list_() -> None:
 
 
 @app.command()
-def start(name: Name) -> None:
+def start(name: Unsolved = None) -> None:
     """Write attempts/NAME.py, for you to complete."""
+    if not name:
+        name = next(iter(attempt_files.unsolved()), None)
+        if not name or os.path.lexists(attempt_files.path_of(name)):
+            _say(OUTPUT, _next())
+            return
     try:
         path = attempt_files.start(name)
     except FileExistsError as error:
