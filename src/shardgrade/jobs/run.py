@@ -37,7 +37,7 @@ from shardgrade.grading.same import Check
 from shardgrade.grading.spies import replaced
 from shardgrade.grading.verdict import Verdict
 from shardgrade.jobs.environment import forget_programs
-from shardgrade.jobs.sandbox import LIMITS
+from shardgrade.jobs.supervisor import LIMITS
 from shardgrade.jobs.task import Task
 
 _real_warn = warnings.warn

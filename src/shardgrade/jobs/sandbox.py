@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -24,11 +23,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-# The signals that tell a worker that it must end, and what each says of it.
-LIMITS = {
-    signal.SIGXCPU: "used more than {:g} s of CPU time",
-    signal.SIGALRM: "hardly used the CPU for {:g} s",
-}
 RETURNED = "returned"
 BOOT = (
     "import json, sys; sys.path[:], *rest = json.loads(sys.argv[1]);"

@@ -32,7 +32,6 @@ from shardgrade.grading.progress import (
 from shardgrade.grading.show import KEPT
 from shardgrade.jobs.limits import Limits
 from shardgrade.jobs.sandbox import (
-    LIMITS,
     RETURNED,
     Call,
     Outcome,
@@ -53,6 +52,11 @@ PAUSE = 0.5
 # machine.
 GRACE = 3
 PROCESSES = 256
+# The signals that tell a worker that it must end, and what each says of it.
+LIMITS = {
+    signal.SIGXCPU: "used more than {:g} s of CPU time",
+    signal.SIGALRM: "hardly used the CPU for {:g} s",
+}
 # What prctl is told on Linux: to send a signal to a process whose parent
 # ends, and to be the parent of those that have none any more.
 PR_SET_PDEATHSIG = 1

@@ -26,8 +26,9 @@ from shardscope.cluster.fates import (
 )
 from shardscope.lines import lines_of_reader
 
-# The signal at which a member writes down where its threads are.
-WHERE = signal.SIGUSR2
+# The signal at which a member writes down where its threads are. Windows
+# has none: there, processes() says why it can't work.
+WHERE = getattr(signal, "SIGUSR2", signal.SIGTERM)
 # An entry for each call of jax.distributed.initialize by the reader's code.
 CALLS: list[None] = []
 
