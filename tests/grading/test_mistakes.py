@@ -10,7 +10,7 @@ import pytest
 
 from shardbook.book import headings
 from shardbook.problems import NAMES
-from shardgrade.grading.attempt import Attempt, Wrong
+from shardgrade.grading.attempt import Attempt, Crashed, Wrong
 from shardgrade.grading.mistakes import (
     LIST,
     edit_solution,
@@ -19,6 +19,7 @@ from shardgrade.grading.mistakes import (
     read_mistakes,
     read_solution,
 )
+from shardgrade.grading.same import SAME_ERROR
 
 TABLE = tomllib.loads(LIST.read_text("utf-8"))
 # Where a mistake of several problems is tried: these take the least.
@@ -66,6 +67,8 @@ def refusal(problem: str, function: Attempt) -> str:
                 check.run(attempt, case)
     except Wrong as refused:
         return refused.why
+    except Crashed as crash:
+        return str(crash).rpartition(SAME_ERROR)[2]
     return "right"
 
 

@@ -29,7 +29,10 @@ WRONG = "this is not gelu(x @ up + b) @ down + b, with jax.nn.gelu"
 LAYOUT = 'the output is not sharded as P("data")'
 NOWHERE = "no program runs on the mesh: place params and x on it first"
 CONSTANT = "a program holds arrays as constants: pass them as arguments"
-TALK = 'the MLP needs one all-reduce over "model" and nothing else'
+TALK = (
+    'the MLP needs one all-reduce over "model" and nothing else, if "up" '
+    'is sharded by its columns and "down" by its rows'
+)
 CHECKS = {
     "types": same.types(CASES),
     "wrong": same.values(CASES, measures.result, WRONG),

@@ -28,10 +28,11 @@ def places(scalar: bool, seen: same.Seen) -> dict[str, str]:
 ADAM = cases("adam")
 # The meshes are tried above: for what follows, one is enough.
 FACTORS, SHAPES = (cases(tx)[:1] for tx in ("adafactor", "from_shapes"))
-# As texts, the paths of two models end with those of a third.
+# As texts, the paths of two models end with those of a third, in which the
+# paths of a layer end with those of a layer of its own.
 MODELS = (
     f"named(backup=counted_mlp({{mesh}}), up={SHARDED}, "
-    "warmup=counted_mlp({mesh}))"
+    "warmup=counted_mlp({mesh}), down=counted_mlp({mesh}).down)"
 )
 ADAM += cases("adam", MODELS)[:1]
 ALL = ADAM + FACTORS + SHAPES

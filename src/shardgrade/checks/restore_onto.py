@@ -17,7 +17,7 @@ BUILD = "too_large(dropout_mlp, 16, 40, 24, 1)"
 # The first pattern matches no whole path. Of those that match one, the
 # last and the longest do not count.
 SPECS = (
-    '[(".*up", P("model")), (".*up.kernel", P("data", "model")), '
+    '[(".*up", P("model")), (".*up[.]kernel", P("data", "model")), '
     '(".*kernel", P("data")), (".*bias", P("data")), '
     '(".*down[.]kernel.*", P(None, "data")), (".*bias", P()), '
     '(".*", P()), (".*up[.]kernel", P(None, "data"))]'

@@ -54,6 +54,7 @@ class Crashed(Exception):  # noqa: N818
     ) -> None:
         super().__init__(words)
         self.error = error
+        self.read = ""
 
 
 class NotWritten(Exception):  # noqa: N818

@@ -6,7 +6,7 @@
 import contextlib
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardgrade.grading.attempt import Attempt, solution
+from shardgrade.grading.agreement import Near
+from shardgrade.grading.attempt import Attempt, Crashed, solution
 from shardgrade.grading.differences import is_array, numbers
 
 LIST = Path(__file__).with_suffix(".toml")
@@ -41,7 +42,7 @@ class Mistake:
         says: The mistake. ``{axis}`` stands for the first name in quotes
             after the text.
         also: Other texts of the solution, and what is written instead.
-        kind: The kind of the checks that find it.
+        kind: The kind of the checks that find it, or ``"crash"``.
         read: The section of the page to read, if not that of the check.
         counts: Whether a few whole numbers tell it too.
     """
@@ -112,50 +113,65 @@ def read_mistakes(problem: str) -> tuple[Mistake, ...]:
 
 
 def name_mistake(
-    problem: str,
+    attempt: Attempt,
     kind: str,
-    found: Any,
-    wanted: Any,
-    *,
-    give: Callable[[Attempt], Any],
-    agree: Callable[[Any, Any], bool] | None,
+    gives: Sequence[Callable[[Attempt], Any]],
+    agree: Callable[[Any, Any], bool],
 ) -> Mistake | None:
-    """Find the mistake with which a solution gives what an attempt gave.
+    """Find the mistake with which a solution gives what an attempt gives.
+
+    Where values are compared, a mistake is named only by arrays of floats,
+    and not by a few whole numbers, which don't tell mistakes apart.
 
     Args:
-        problem: The name of the problem.
-        kind: The kind of the check that refuses the attempt.
-        found: What the attempt gives.
-        wanted: What the solution gives. Where values are compared, a
-            mistake is named only by arrays of floats, and not by a few
-            whole numbers, which don't tell mistakes apart.
-        give: Gives the same of a solution with a mistake.
-        agree: Tells whether the attempt and the mistake agree, or None if
-            they must be nearly the same.
+        attempt: The attempt.
+        kind: The kind of the check that refuses it, or ``"crash"``.
+        gives: Give what is compared: in the case that is refused, and then
+            in each, because one case can't tell a sum over two devices
+            from another factor of two.
+        agree: Tells whether two of them agree.
 
     Returns:
         The mistake, with ``{axis}`` filled in, or None.
     """
-    floats = jax.tree.leaves(wanted)
+    # Several processes would wait for each other.
+    if jax.process_count() > 1:
+        return None
+    ours = solution(attempt.problem)
+    near = agree if isinstance(agree, Near) else None
+    floats = jax.tree.leaves(gives[0](ours)) if kind == "values" else []
     tells = all(
         is_array(each) and jnp.issubdtype(each.dtype, jnp.floating)
         for each in floats
     ) and any(each.size > FEW or each.ravel()[0] % 1 for each in floats)
     tells = tells or kind != "values"
-    # Several processes would wait for each other.
-    if jax.process_count() > 1:
-        return None
-    text = read_solution(problem)
-    for mistake in read_mistakes(problem):
+    text = read_solution(attempt.problem)
+    for mistake in read_mistakes(attempt.problem):
         if mistake.kind != kind or not (tells or mistake.counts):
             continue
         for at in re.finditer(re.escape(mistake.right), text):
             # An edit may make code that can't run for these arguments.
             with contextlib.suppress(Exception):
-                made = give(edit_solution(problem, mistake, at.start()))
-                if is_made(found, made, wanted, agree):
+                each = edit_solution(attempt.problem, mistake, at.start())
+                rows = (
+                    (give(attempt), give(each), give(ours))
+                    for give in gives
+                )
+                if is_made(*next(rows), near) and all(
+                    is_made(mine, made, right, near) or agree(mine, made)
+                    for mine, made, right in rows
+                ):
                     return name_axis(mistake, text[at.start() :])
     return None
+
+
+def find_crash(give: Callable[[Attempt], Any], attempt: Attempt) -> str:
+    """Give the words of the error that an attempt raises, or nothing."""
+    try:
+        give(attempt)
+    except Crashed as crash:
+        return str(crash).partition("\n(line ")[0]
+    return ""
 
 
 def is_made(

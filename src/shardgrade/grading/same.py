@@ -8,7 +8,7 @@ check computes by hand what is expected.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from shardgrade.grading import measures
@@ -50,7 +50,7 @@ from shardgrade.grading.differences import (
     trained_apart as trained_apart,
     type_of as type_of,
 )
-from shardgrade.grading.mistakes import name_mistake
+from shardgrade.grading.mistakes import find_crash, name_mistake
 from shardgrade.grading.note_programs import (
     compile_and_run as compile_and_run,
 )
@@ -64,6 +64,8 @@ from shardgrade.grading.wrong_arrays import (
     describe_layouts,
     describe_wrong_arrays,
 )
+
+SAME_ERROR = "The solution raises the same error with this mistake: "
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,25 @@ def declare(
     if under:
         calls = [replace(each, under=under) for each in calls]
 
+    def give(case: Case, each: Attempt) -> Any:
+        return of(observe(each, case))
+
     def run(attempt: Attempt, case: Case) -> None:
         def passes(each: Any) -> bool:
             if isinstance(each, Limited):
                 return not each.exceeded
             return agree(each, wanted)
 
-        seen = observe(attempt, case)
-        found = of(seen)
+        gives = [cache(partial(give, one)) for one in (case, *calls)]
+        try:
+            seen = observe(attempt, case)
+            found = of(seen)
+        except Crashed as crash:
+            crashes = [cache(partial(find_crash, gives[0]))]
+            if same := name_mistake(attempt, "crash", crashes, agree):
+                crash.args = (f"{crash}\n{SAME_ERROR}{same.says}",)
+                crash.read = same.read
+            raise
         limited = isinstance(found, Limited)
         if limited and passes(found):
             return
@@ -151,15 +164,7 @@ def declare(
                 read=read,
             )
         reason, section = why, read
-        mistake = name_mistake(
-            attempt.problem,
-            kind,
-            found,
-            wanted,
-            give=lambda edited: of(observe(edited, case)),
-            agree=agree if isinstance(agree, Near) else None,
-        )
-        if mistake:
+        if mistake := name_mistake(attempt, kind, gives, agree):
             reason, section = mistake.says, mistake.read or read
         elif kind == "values":
             reason += describe_wrong_arrays(found, wanted, agree)

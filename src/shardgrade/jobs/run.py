@@ -202,7 +202,8 @@ def _failure(error: Exception, checks: ModuleType) -> dict[str, str]:
         words = f"outside of your code: {type(error).__name__}: {line}"
     # No section is about a line that Python can't read.
     unread = isinstance(getattr(error, "error", None), SyntaxError)
-    read = "" if unread else _section(words, checks)
+    found = getattr(error, "read", "") or _section(words, checks)
+    read = "" if unread else found
     return {"status": "crashed", "why": words, "read": read}
 
 
