@@ -40,8 +40,10 @@ def _private(module: str, *names: str) -> Any:
 
 
 @contextmanager
-def compilations(note: Callable[[Any], None]) -> Iterator[None]:
-    """Call ``note`` with the executable of each program that is compiled.
+def compilations(note: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call ``note`` with each program that is compiled, and what it was.
+
+    That is its executable, and its module in StableHLO.
 
     Raises:
         MissingInternal: If jax compiles in another place.
@@ -50,9 +52,11 @@ def compilations(note: Callable[[Any], None]) -> Iterator[None]:
     compiler = _private("compiler")
     compile_or_get_cached = _private("compiler", name)
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        executable = compile_or_get_cached(*args, **kwargs)
-        note(executable)
+    def watched(
+        backend: Any, module: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        executable = compile_or_get_cached(backend, module, *args, **kwargs)
+        note(executable, module)
         return executable
 
     with replaced(compiler, name, watched):

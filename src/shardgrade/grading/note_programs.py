@@ -49,7 +49,7 @@ def note_compilations() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 
-    with compilations(lambda each: seen.append(_program_of(each))):
+    with compilations(lambda *each: seen.append(_program_of(*each))):
         # A program that is compiled already would not be seen.
         jax.clear_caches()
         yield seen
@@ -70,6 +70,7 @@ def note_runs() -> Iterator[list[Program]]:
         yield seen
 
 
-def _program_of(executable: Any) -> Program:
+def _program_of(executable: Any, module: Any = None) -> Program:
     text = "\n".join(m.to_string() for m in executable.hlo_modules())
-    return Program.of(text, executable.get_compiled_memory_stats())
+    stats = executable.get_compiled_memory_stats()
+    return Program.of(text, stats, module)

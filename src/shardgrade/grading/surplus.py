@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from shardgrade.grading.attempt import arguments
 from shardgrade.grading.cases import Seen, observe
 from shardscope.hlo import bytes_in
+from shardscope.lines import name_of, source_of
 from shardscope.programs.collective import SENT, Collective, over
 from shardscope.programs.compiling import without_cache
 from shardscope.programs.groups import axes_along
@@ -63,17 +64,45 @@ def describe_surplus(
         return ""
     most = max(more, key=more.__getitem__)
     (size, words, _), (less, *_) = parts[most], right.get(most, NONE)
-    line = ""
+    line = lost = ""
     # What is cached may name lines of an older file, and a second call of
     # an attempt may do something else.
     with suppress(Exception), without_cache():
         jax.clear_caches()
         anew = observe(replace(mine.attempt, seen={}), mine.case)
         *_, line = list_parts(of, anew)[most]
+        lost = describe_lost(of, anew, ours)
     return (
         f". Largest surplus: {words}{line}, {size:,} {most[0].split()[0]}, "
         f"in the solution {f'{less:,}' if less else 'none of that size'}"
+        f"{lost}"
     )
+
+
+def describe_lost(of: Callable[[Seen], Any], mine: Seen, ours: Seen) -> str:
+    """Name the first line that loses an axis which the solution keeps."""
+    found = []
+    for seen in (mine, ours):
+        with note_read() as read:
+            of(seen)
+        found.append(
+            [
+                each
+                for program in read["communication"].values()
+                for each in program.lost
+                if each.kind == "lost" and not each.backward
+            ]
+        )
+    kept = {(each.axis, each.after) for each in found[1]}
+    for each in found[0]:
+        if (each.axis, each.after) not in kept:
+            own = each.line.startswith(f"{mine.attempt.filename}:")
+            where = name_of(each.line, 1 if own else 2)
+            return (
+                f". {each.axis!r} is lost at {where}, "
+                f"{source_of(each.line)}: {each.before} -> {each.after}"
+            )
+    return ""
 
 
 @contextmanager

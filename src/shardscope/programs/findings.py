@@ -230,7 +230,7 @@ def lost(program: "Program") -> Found:
     """
     found = [
         each
-        for each in program._find_lost()
+        for each in program.lost
         if each.kind != "whole" and not each.backward and each.because
     ]
     for first in found[:1]:

@@ -21,9 +21,8 @@ from shardscope.programs.memory import Memory
 from shardscope.programs.names import positional_names
 from shardscope.programs.report import Program
 from shardscope.programs.versions import versions_of
-from shardscope.propagation.lost import LostAxis, find_lost
+from shardscope.propagation.lost import lost_if_known
 from shardscope.propagation.meshes import meshes_in, sizes_of
-from shardscope.propagation.origins import namer
 
 
 def _shardings(compiled: jax.stages.Compiled) -> list[Any]:
@@ -59,22 +58,6 @@ def _meshes(lowered: Any, compiled: Any) -> list[dict[str, int]]:
     named = meshes_in(lowered.compiler_ir()) if lowered else []
     meshes += [tuple(each.items()) for each in named]
     return list(map(dict, dict.fromkeys(meshes)))
-
-
-def _find_lost(
-    lowered: Any, paths: tuple[str, ...]
-) -> tuple[LostAxis, ...]:
-    """Find where values lose axes, if this version of jax can tell."""
-    if lowered is None:
-        return ()
-    try:
-        from shardscope.propagation.shardy import propagate
-
-        seen = propagate(lowered)
-        return find_lost(seen, namer(seen, dict(enumerate(paths)), lowered))
-    # Shardy's passes are no stable API, and the report needs none of it.
-    except Exception:
-        return ()
 
 
 def program(
@@ -207,7 +190,7 @@ def report_call(
         text=text,
         _module=module,
         _paths=paths,
-        _find_lost=cache(partial(_find_lost, lowered, paths)),
+        _find_lost=cache(partial(lost_if_known, lowered, paths)),
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -27,7 +27,7 @@ from shardscope.programs.memory import Memory
 from shardscope.programs.record import record_of
 from shardscope.programs.rows import bytes_by
 from shardscope.programs.table import legend_of, tables_of
-from shardscope.propagation.lost import LostAxis
+from shardscope.propagation.lost import LostAxis, lost_if_known
 from shardscope.tables import filled, html_of, text_of
 
 
@@ -79,7 +79,7 @@ class Program:
     )
 
     @classmethod
-    def of(cls, text: str, stats: Any) -> "Program":
+    def of(cls, text: str, stats: Any, lowered: Any = None) -> "Program":
         """Describe a program from its compiled form alone.
 
         Args:
@@ -87,6 +87,7 @@ class Program:
             stats: The result of a :class:`jax.stages.Compiled`'s
                 ``memory_analysis()``, or of an executable's
                 ``get_compiled_memory_stats()``.
+            lowered: The program before, as a module in StableHLO.
         """
         module = Module.of(text)
         constants = constants_of(module)
@@ -100,7 +101,16 @@ class Program:
             versions={},
             text=text,
             _module=module,
+            _find_lost=cache(partial(lost_if_known, lowered)),
         )
+
+    @property
+    def lost(self) -> tuple[LostAxis, ...]:
+        """Where values lose a mesh axis, as :func:`why` tells it.
+
+        Empty if nothing does, or if this version of jax can't tell.
+        """
+        return self._find_lost()
 
     @cached_property
     def argument_bytes(self) -> Mapping[str, int] | None:

@@ -1,12 +1,13 @@
 """Find where a value loses a mesh axis that it came with."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardscope.arrays.paths import common_pattern, pattern_of
 from shardscope.lines import quoted
+from shardscope.propagation.origins import namer
 from shardscope.propagation.values import bytes_of, line_of, type_of
 
 if TYPE_CHECKING:
@@ -126,6 +127,27 @@ def find_lost(
     return tuple(
         sorted(found, key=lambda x: (x.backward, kinds.index(x.kind)))
     )
+
+
+def lost_if_known(
+    lowered: Any, paths: Iterable[str] = ()
+) -> tuple[LostAxis, ...]:
+    """Find where values lose axes, if this version of jax can tell.
+
+    Args:
+        lowered: The program, a :class:`jax.stages.Lowered` or a module.
+        paths: The paths of its arguments.
+    """
+    if lowered is None:
+        return ()
+    try:
+        from shardscope.propagation.shardy import propagate
+
+        seen = propagate(lowered)
+        return find_lost(seen, namer(seen, dict(enumerate(paths)), lowered))
+    # Shardy's passes are no stable API, and no report needs them.
+    except Exception:
+        return ()
 
 
 def _lost_at(

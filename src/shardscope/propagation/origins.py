@@ -21,9 +21,11 @@ def namer(
     Args:
         program: The program after propagation.
         paths: The paths of its arguments, by their numbers.
-        lowered: The program before.
+        lowered: The program before, or its module.
     """
-    leaves = jax.tree_util.tree_leaves_with_path(lowered.out_info)
+    # A module alone has no names of its results.
+    out = getattr(lowered, "out_info", ())
+    leaves = jax.tree_util.tree_leaves_with_path(out)
     results = [dotted(path) for path, _ in leaves]
     places = {
         each.origin: (each.name, lines_of_reader(each.frames))
@@ -40,7 +42,7 @@ def namer(
             at = int(number)
             return paths.get(at) or program.names[at] or f"argument {at}"
         if kind == "output":
-            path = results[int(number)]
+            path = results[int(number)] if results else ""
             return f"out_shardings{' of ' * bool(path)}{path}"
         kind = kind.removesuffix("_input").removesuffix("_output")
         if kind not in places:

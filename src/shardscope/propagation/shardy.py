@@ -132,12 +132,14 @@ class Propagated:
 
 
 def propagate(lowered: Any) -> Propagated:
-    """Propagate shardings in a copy of a program.
+    """Propagate shardings in a copy of a program, or of its module.
 
     Raises:
         RuntimeError: If this version of jax has no such passes.
     """
-    module = lowered.compiler_ir("stablehlo")
+    module = lowered
+    if hasattr(lowered, "compiler_ir"):
+        module = lowered.compiler_ir("stablehlo")
     with module.context:
         if not sizes_of(meshes_in(module)):
             return Propagated({}, (), ())
