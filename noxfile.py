@@ -352,6 +352,23 @@ def matrix(session: nox.Session, versions: str) -> None:
 
 
 @nox.session
+def release(session: nox.Session) -> None:
+    """Build what can be uploaded, and try it in empty environments."""
+    install(session, "tests")
+    session.install("build>=1.3", "twine>=6.2")
+    target = Path("dist")
+    shutil.rmtree(target, ignore_errors=True)
+    session.run("python", "-m", "build")
+    built = [str(path) for path in sorted(target.iterdir())]
+    session.run("twine", "check", "--strict", *built)
+    tests = ("tests/package/test_wheel.py", "-k", "not notebook", "-m", "")
+    for each in built:
+        pytest = ("python", "-m", "pytest", "-q", *tests)
+        session.run(*pytest, "--artifact", each)
+    session.log(f"Next, by hand: CONTRIBUTING.md, Publish. {built}")
+
+
+@nox.session
 def linkcheck(session: nox.Session) -> None:
     """Ask other hosts whether the links to them still lead somewhere."""
     install(session, "docs")

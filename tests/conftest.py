@@ -15,6 +15,11 @@ from shardgrade.jobs.sandbox import Sandbox
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the problems be tested, and attempts graded, on fewer devices."""
     parser.addoption("--devices", type=int, default=8, metavar="N")
+    parser.addoption(
+        "--artifact",
+        metavar="FILE",
+        help="an archive or a wheel to test, in an empty environment",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

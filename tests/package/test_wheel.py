@@ -1,6 +1,7 @@
 """The package as people install it, outside of this checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -46,8 +47,22 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Run programs of an environment that has all but the package."""
+def artifact(request: pytest.FixtureRequest, source: Path) -> Path:
+    """Give what "nox -s release" has built, else a wheel."""
+    if given := request.config.getoption("--artifact"):
+        return Path(given).absolute()
+    subprocess.run((*BUILD, "-t", "wheel"), cwd=source, check=True)
+    (wheel,) = source.glob("dist/*.whl")
+    return wheel
+
+
+@pytest.fixture
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+    """Run programs of an environment that has all but the package.
+
+    For an artifact of "nox -s release", the environment is empty.
+    """
+    empty_environment = request.config.getoption("--artifact")
     folder = tmp_path / "venv"
     venv.create(folder, with_pip=True)
     site = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
@@ -55,7 +70,10 @@ def run(tmp_path: Path) -> Run:
     # An editable install of shardbook among them is not seen: a .pth file
     # is read only in a folder that belongs to the environment itself.
     theirs = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    Path(site, "theirs.pth").write_text("\n".join(theirs))
+    offline = {}
+    if not empty_environment:
+        Path(site, "theirs.pth").write_text("\n".join(theirs))
+        offline = {"PIP_NO_INDEX": "1"}
     empty = tmp_path / "empty"
     empty.mkdir()
     environment = {
@@ -68,12 +86,12 @@ def run(tmp_path: Path) -> Run:
         result = subprocess.run(
             (folder / "bin" / program, *arguments),
             cwd=empty,
-            env={**environment, "COLUMNS": "120", "PIP_NO_INDEX": "1"},
+            env={**environment, "COLUMNS": "120", **offline},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
         assert result.returncode == status, result.stdout
@@ -83,11 +101,15 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.mark.exhaustive("it makes an environment")
-def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
-    """A wheel has the package and the pages alone, and grades."""
-    subprocess.run((*BUILD, "-t", "wheel"), cwd=source, check=True)
-    (wheel,) = source.glob("dist/*.whl")
-    held = {*zipfile.ZipFile(wheel).namelist()}
+def test_a_wheel(artifact: Path) -> None:
+    """A wheel has the package and the pages alone.
+
+    All links of its description are full, or there are none.
+    """
+    if artifact.suffix != ".whl":
+        pytest.skip("it is an archive of the sources")
+    wheel = zipfile.ZipFile(artifact)
+    held = {*wheel.namelist()}
     about = {name for name in held if ".dist-info/" in name}
     package = {
         str(path.relative_to(ROOT / "src"))
@@ -103,8 +125,24 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
         f"shardbook/pages/{name}.md" for name in (*NAMES, "errors", *kinds)
     }
     assert any(name.endswith("/licenses/LICENSE") for name in about)
+    (metadata,) = (each for each in about if each.endswith("/METADATA"))
+    text = wheel.read(metadata).decode()
+    assert "## Attempt a problem" in text
+    assert not re.search(r"\]\((?!https://)", text)
 
-    run("pip", "install", "--no-deps", str(wheel))
+
+@pytest.mark.exhaustive("it makes an environment")
+def test_an_installation(
+    artifact: Path,
+    run: Run,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """What was installed grades, reports, and has its types."""
+    if request.config.getoption("--artifact"):
+        run("pip", "install", str(artifact), "pytest", "mypy")
+    else:
+        run("pip", "install", "--no-deps", str(artifact))
     assert run("python", "-c", WHERE).startswith(str(tmp_path / "venv"))
     assert NAME in run("shardbook", "list")
     run("shardbook", "start", NAME)
@@ -112,6 +150,9 @@ def test_a_wheel(source: Path, run: Run, tmp_path: Path) -> None:
     attempt = tmp_path / "empty" / "attempts" / f"{NAME}.py"
     attempt.write_text(attempt_files.solution(NAME))
     assert "right" in run("python", "-m", "shardgrade", "check", NAME)
+
+    report = "import shardscope; print(shardscope.program(abs, 1))"
+    assert "collectives" in run("python", "-c", report)
 
     # pytest finds the fixture, and can leave it out.
     test = tmp_path / "empty" / "test_abs.py"
