@@ -170,6 +170,14 @@ def older(session: nox.Session) -> None:
     session.run(*PYTEST, *small, *VERSIONED, *session.posargs)
 
 
+@nox.session(python="3.13")
+def newest(session: nox.Session) -> None:
+    """Say what the jax and flax of today break, in about five minutes."""
+    install(session, "tests")
+    session.install("--upgrade", "jax", "flax", "optax", "orbax-checkpoint")
+    session.run("python", "tests/newest.py")
+
+
 @nox.session
 def coverage(session: nox.Session) -> None:
     """Run the tests and measure what they cover; twice the time."""
