@@ -3,6 +3,7 @@
 import importlib
 import tomllib
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ import pytest
 
 from shardbook.book import headings
 from shardbook.problems import NAMES
-from shardgrade.grading.attempt import Attempt, Crashed, Wrong
+from shardgrade.grading.attempt import Attempt, Crashed, Wrong, solution
 from shardgrade.grading.mistakes import (
     LIST,
     edit_solution,
     is_made,
     name_axis,
+    name_mistake,
     read_mistakes,
     read_solution,
 )
-from shardgrade.grading.same import SAME_ERROR
+from shardgrade.grading.same import SAME_ERROR, is_close
 
 TABLE = tomllib.loads(LIST.read_text("utf-8"))
 # Where a mistake of several problems is tried: these take the least.
@@ -120,3 +122,18 @@ def test_what_is_the_mistake(found: Any, made: Any, *, right: bool) -> None:
         wanted = np.append(X, 1e30)[-len(found) :]
 
     assert is_made(found, made, wanted, None) == right
+
+
+def test_each_case_must_tell_it() -> None:
+    """A mistake that one case can't tell from the attempt is not named."""
+    ours = solution("megatron_mlp")
+    attempt = replace(ours, seen={})
+
+    def give(each: Attempt, factor: int) -> Any:
+        known = {id(ours): 1, id(attempt): 2}
+        return known.get(id(each), factor) * X
+
+    alike, apart = partial(give, factor=2), partial(give, factor=3)
+
+    assert name_mistake(attempt, "values", [alike, alike], is_close)
+    assert not name_mistake(attempt, "values", [alike, apart], is_close)

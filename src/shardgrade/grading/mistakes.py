@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardgrade.grading.agreement import Near
-from shardgrade.grading.attempt import Attempt, Crashed, solution
-from shardgrade.grading.differences import is_array, numbers
+from shardgrade.grading.attempt import Attempt, solution
+from shardgrade.grading.differences import is_array, is_close, numbers
 
 LIST = Path(__file__).with_suffix(".toml")
 # How many whole numbers tell nothing.
@@ -126,10 +126,10 @@ def name_mistake(
     Args:
         attempt: The attempt.
         kind: The kind of the check that refuses it, or ``"crash"``.
-        gives: Give what is compared: in the case that is refused, and then
-            in each, because one case can't tell a sum over two devices
-            from another factor of two.
-        agree: Tells whether two of them agree.
+        gives: Give what is compared, or the words of an error: in the case
+            that is refused, and then in each, because one case can't tell
+            a sum over two devices from another factor of two.
+        agree: Tells whether the attempt and the solution agree.
 
     Returns:
         The mistake, with ``{axis}`` filled in, or None.
@@ -158,20 +158,11 @@ def name_mistake(
                     for give in gives
                 )
                 if is_made(*next(rows), near) and all(
-                    is_made(mine, made, right, near) or agree(mine, made)
+                    is_close(mine, made) or is_made(mine, made, right, near)
                     for mine, made, right in rows
                 ):
                     return name_axis(mistake, text[at.start() :])
     return None
-
-
-def find_crash(give: Callable[[Attempt], Any], attempt: Attempt) -> str:
-    """Give the words of the error that an attempt raises, or nothing."""
-    try:
-        give(attempt)
-    except Crashed as crash:
-        return str(crash).partition("\n(line ")[0]
-    return ""
 
 
 def is_made(
@@ -188,8 +179,8 @@ def is_made(
         wanted: What the solution gives.
         agree: As for :func:`name_mistake`.
     """
-    if not all(map(is_array, jax.tree.leaves(wanted))):
-        return bool(found == made != wanted)
+    if not all(map(is_array, jax.tree.leaves([found, wanted]))):
+        return is_close(found, made) and not is_close(made, wanted)
     rows = zip(*map(jax.tree.leaves, (found, made, wanted)), strict=True)
     clipped = [
         [np.clip(np.float64(numbers(each)), -LARGE, LARGE) for each in row]

@@ -50,7 +50,7 @@ from shardgrade.grading.differences import (
     trained_apart as trained_apart,
     type_of as type_of,
 )
-from shardgrade.grading.mistakes import find_crash, name_mistake
+from shardgrade.grading.mistakes import name_mistake
 from shardgrade.grading.note_programs import (
     compile_and_run as compile_and_run,
 )
@@ -127,7 +127,10 @@ def declare(
         calls = [replace(each, under=under) for each in calls]
 
     def give(case: Case, each: Attempt) -> Any:
-        return of(observe(each, case))
+        try:
+            return of(observe(each, case))
+        except Crashed as crash:
+            return str(crash).partition("\n(line ")[0]
 
     def run(attempt: Attempt, case: Case) -> None:
         def passes(each: Any) -> bool:
@@ -140,8 +143,7 @@ def declare(
             seen = observe(attempt, case)
             found = of(seen)
         except Crashed as crash:
-            crashes = [cache(partial(find_crash, gives[0]))]
-            if same := name_mistake(attempt, "crash", crashes, agree):
+            if same := name_mistake(attempt, "crash", gives[:1], agree):
                 crash.args = (f"{crash}\n{SAME_ERROR}{same.says}",)
                 crash.read = same.read
             raise

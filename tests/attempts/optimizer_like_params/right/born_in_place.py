@@ -11,10 +11,13 @@ def optimizer_like_params(model, tx, mesh):
             nnx.merge(graphdef, params, rest), tx, wrt=nnx.Param
         )
 
-    known = [
-        (jax.tree_util.keystr(path), param)
-        for path, param in jax.tree.leaves_with_path(params)
-    ]
+    known = sorted(
+        [
+            (jax.tree_util.keystr(path), param)
+            for path, param in jax.tree.leaves_with_path(params)
+        ],
+        key=lambda each: -len(each[0]),
+    )
 
     def sharding(path, leaf):
         name = jax.tree_util.keystr(path)
