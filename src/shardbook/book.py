@@ -20,7 +20,7 @@ FOLDERS = (
 GUIDE = "the guide Read an error: "
 # Code in Markdown: a message that has backticks is between two of them.
 CODE = re.compile(r"(?<!`)(`+)(?!`) ?(.+?) ?(?<!`)\1(?!`)")
-HINT = re.compile(
+FOLD = re.compile(
     r"^:::\{admonition\} (.*)\n(?::\w.*\n)*\n*((?s:.*?))\n:::$", re.M
 )
 
@@ -45,7 +45,7 @@ def headings(name: str) -> list[str]:
 def hints(name: str) -> list[tuple[str, str]]:
     """Return the title and the text of each hint of a problem."""
     _, _, text = _page(name).partition("\n## Hints\n")
-    return HINT.findall(readable(text.partition("\n## ")[0]))
+    return FOLD.findall(readable(text.partition("\n## ")[0]))
 
 
 def statement(name: str) -> str:
@@ -57,7 +57,7 @@ def statement(name: str) -> str:
     ):
         pattern = rf"^(## {section}\n).*?(?=^## |\Z)"
         text = re.sub(pattern, rf"\1\n{words}\n\n", text, flags=re.M | re.S)
-    return readable(text)
+    return FOLD.sub(r"**\1**\n\n\2", readable(text))
 
 
 class Section(NamedTuple):
