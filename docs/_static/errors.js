@@ -1,5 +1,4 @@
-// The list of errors: what is pasted or typed filters it, and an address of
-// the time when all sections were on one page leads on to the right one.
+// The list of errors: what is pasted or typed filters it.
 {
   const list = document.querySelector(".error-list");
   const filter = document.querySelector(".error-filter");
@@ -7,12 +6,6 @@
   const status = filter.querySelector("[role=status]");
   const items = [...list.querySelectorAll("li")];
   const lines = items.filter((item) => !item.querySelector("li"));
-
-  // A server could not do this: it never sees what follows the "#".
-  function follow() {
-    const line = document.getElementById(location.hash.slice(1));
-    if (list.contains(line)) location.replace(line.querySelector("a").href);
-  }
 
   function find(text) {
     const messages = lines.map((line) =>
@@ -41,8 +34,6 @@
     status.append(". ", link, ".");
   }
 
-  follow();
-  addEventListener("hashchange", follow);
   filter.hidden = false;
   field.addEventListener("input", show);
   // Not only when it is loaded: "back" shows a page as it was left.

@@ -64,7 +64,7 @@ WORDS = {
     # The field.
     "rank": "glossary.html#term-rank",
     "twin": "glossary.html#term-twin",
-    "OOM": "silent_failures.html",
+    "OOM": "silent_failures/memory.html",
     "ZeRO": "fsdp_step.html",
     "DTensor": "from_elsewhere.html",
     "tensor parallel": "megatron_mlp.html",

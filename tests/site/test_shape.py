@@ -205,6 +205,21 @@ def test_a_guide_says_what_it_is(name: str) -> None:
     )
 
 
+def test_the_table_of_silent_failures_has_every_section() -> None:
+    """A row has the id that its section had, and a link to it."""
+    index = (DOCS / "guides/silent_failures.md").read_text("utf-8")
+    rows = {*re.findall(r"\((\S+#(\S+))\)\]\{#\2\}", index)}
+    sections = {
+        (f"silent_failures/{path.stem}.md#{name}", name)
+        for path in DOCS.glob("guides/silent_failures/*.md")
+        for title in re.findall("^## (.*)$", path.read_text("utf-8"), re.M)
+        for name in [book.section_id(title)]
+    }
+
+    assert len(sections) == 30
+    assert rows == sections
+
+
 @pytest.mark.parametrize("at", range(len(NAMES)), ids=NAMES)
 def test_what_a_page_needs_comes_before_it(at: int) -> None:
     """Who follows the map has read what a page builds on."""
