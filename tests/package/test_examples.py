@@ -91,7 +91,7 @@ def test_the_collectives_of_the_readme_are_real(tmp_path: Path) -> None:
     report = """
 rows = NamedSharding(mesh, P("data"))
 tokens = jax.device_put(next(batches()), rows)
-print(program(train_step, state, tokens))
+print(program(train_step, model, optimizer, tokens))
 """
     (tmp_path / "train.py").write_text(f"{setup}\n{lines}{report}")
     printed = said((sys.executable, "train.py"), tmp_path)
