@@ -175,7 +175,7 @@ def newest(session: nox.Session) -> None:
     """Say what the jax and flax of today break, in about five minutes."""
     install(session, "tests")
     session.install("--upgrade", "jax", "flax", "optax", "orbax-checkpoint")
-    session.run("python", "tests/newest.py")
+    session.run("python", "tests/newest.py", *session.posargs)
 
 
 @nox.session
