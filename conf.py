@@ -31,7 +31,10 @@ nb_execution_mode = "force"
 nb_execution_timeout = 600
 nb_execution_show_tb = True
 # These describe; they have nothing to run.
-execution_exempt = ["reference/*", "ways", "guides/silent_failures"]
+execution_exempt = [
+    *("explorer", "reference/*", "ways"),
+    "guides/silent_failures",
+]
 # A picture in words, where there are only words.
 nb_mime_priority_overrides = [("markdown", "text/plain", 0)]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]

@@ -45,6 +45,20 @@ def test_every_link_leads_somewhere(html: Path, soups: Soups) -> None:
     assert dead == []
 
 
+def test_a_section_that_moved_leads_on(page: Page, soups: Soups) -> None:
+    """An address from before leads to where the section is now."""
+    page.goto("recipe.html#a-linen-model")
+    page.wait_for_url("**/guides/adapt_recipe.html#a-linen-model")
+    moved = soups["recipe.html"].select(".moved[id] > a")
+
+    assert {link.parent["id"] for link in moved} == {
+        "a-linen-model",
+        "a-model-that-you-have-already",
+        "convolutions-batchnorm-and-dropout",
+        "explicit-axes",
+    }
+
+
 def test_every_page_says_what_it_is(soups: Soups) -> None:
     """A page has a title, a description and a language of its own."""
     titles = {soup.title.text for soup in soups.values()}

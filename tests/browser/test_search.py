@@ -166,6 +166,20 @@ ASKED = {
     "FSDP or tensor parallelism": "choose_layout.html",
     "DDP vs FSDP": "choose_layout.html",
     "does my model fit": "choose_layout.html",
+    "do I need psum in jit": "#under-jit-you-write-no-collective",
+    "global or per-device batch": (
+        "#is-the-batch-size-global-or-per-device"
+    ),
+    "is BatchNorm synchronized": "#convolutions-batchnorm-and-dropout",
+    "LoRA sharding": "#lora-or-another-frozen-base",
+    "frozen base": "#lora-or-another-frozen-base",
+    "LoRAParam": "#lora-or-another-frozen-base",
+    "with_logical_constraint": "#with-logical-constraint-does-nothing",
+    "logical_axis_rules": "#with-logical-constraint-does-nothing",
+    "device_put over several hosts": "#device-put-over-several-hosts",
+    "device_put multi-host out of memory": (
+        "#device-put-over-several-hosts"
+    ),
     # After what answers, what no page explains.
     "multi-host data loader global batch": "feed_batch.html",
 }
