@@ -77,7 +77,7 @@ WORDS = {
     "mixed precision": "mixed_precision_step.html",
     "DDP": "data_parallel_step.html",
     "EMA": "average_weights.html",
-    "LoRA": "state_zero_kernel.html#a-substring-for-a-name",
+    "LoRA": "guides/adapt_recipe.html",
     "Megatron": "megatron_mlp.html",
     "CUDA out of memory": "#resource-exhausted-out-of-memory",
     "torchrun": "past_one_machine.html",
