@@ -102,7 +102,8 @@ print(program(train_step, model, optimizer, tokens))
 def test_the_lost_batch_of_the_readme_is_real(tmp_path: Path) -> None:
     """The model of the guide loses its batch at the README's line."""
     guide = (ROOT / "docs" / "guides" / "why.md").read_text("utf-8")
-    (tmp_path / "model.py").write_text("\n".join(CELL.findall(guide)[:2]))
+    cells = [*CELL.findall(guide)[:2], "print(seen)"]
+    (tmp_path / "model.py").write_text("\n".join(cells))
     printed = said((sys.executable, "model.py"), tmp_path)
 
     assert TEXT[1] in printed
