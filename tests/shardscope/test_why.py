@@ -244,6 +244,22 @@ def test_the_margin_leads_to_what_decided() -> None:
     assert "with_sharding_constraint" in row.partition("</tr>")[0]
 
 
+def test_the_margin_without_a_source() -> None:
+    """Code may have no text, and files of one name have their own lines."""
+    code, applied = "\ndef apply(x, w): return x @ w", []
+    for folder in ("one", "two"):
+        made: dict[str, Any] = {}
+        exec(compile(code, f"/{folder}/model.py", "exec"), made)
+        applied.append(made["apply"])
+    first, second = applied
+    x, w = array((16, 16), P("data")), array((16, 32), P(None, "model"))
+    seen = why(lambda x, w: (first(x, w), second(2 * x, w)), x, w)
+    page = seen._repr_html_()
+    places = re.findall(r' id="([^"]+)"', page)
+    assert len({*places}) == len(places)
+    assert page.count("<td>2</td>") == 2
+
+
 def test_out_shardings_are_named() -> None:
     """They reach back to the values before."""
     sharding = NamedSharding(MESH, P(None, "data"))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shardscope.arrays.paths import pattern_of
 from shardscope.lines import name_of
+from shardscope.propagation.origins import line_in
 from shardscope.propagation.values import ShardedValue
 from shardscope.tables import size
 
@@ -41,33 +42,31 @@ def html_of_source(
         file, _, at = each.line.rpartition(":")
         files[file][int(at or 0)].append(each)
     lines = {
-        name_of(f"{file}:{number}"): f"{report}-{nth}-{number}"
+        (file, number): f"{report}-{nth}-{number}"
         for nth, (file, numbers) in enumerate(files.items())
         for number in numbers
     }
+    named = {name_of(f"{file}:{at}"): lines[file, at] for file, at in lines}
     causes = dict.fromkeys(x for v in values for _, x in v.because if x)
     places = {
-        cause: lines.get(_line_in(cause), f"{report}-{nth}")
+        cause: named.get(line_in(cause), f"{report}-{nth}")
         for nth, cause in enumerate(causes)
     }
-    above = {
-        cause: place
-        for cause, place in places.items()
-        if place not in lines.values()
-    }
+    above = [x for x in causes if line_in(x) not in named]
     rows = [_heading("Decided by")] * bool(above)
-    for cause, place in above.items():
+    for cause in above:
         alike = [
             type_
             for path, type_ in arguments.items()
             if pattern_of(path) == pattern_of(cause)
         ]
-        rows.append(_row("", html.escape(cause), _code(*alike[:1]), place))
+        cells = html.escape(cause), _code(*alike[:1])
+        rows.append(_row("", *cells, places[cause]))
     for file, numbers in files.items():
         name = name_of(f"{file}:").rstrip(":")
         rows.append(_heading(name or "No line of yours"))
         for number, text in _around(file, numbers):
-            place = lines.get(name_of(f"{file}:{number}"), "")
+            place = lines.get((file, number), "")
             margin = "".join(
                 _value(value, places) for value in numbers.get(number) or ()
             )
@@ -79,27 +78,22 @@ def html_of_source(
     )
 
 
-def _line_in(cause: str) -> str:
-    """Find the line that a cause names, if it is a constraint."""
-    found = re.search(r" at (\S+:\d+)", cause)
-    return found[1] if found else ""
-
-
 def _around(file: str, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Give the lines of a file that have values, and those around them."""
-    text = ["", *linecache.getlines(file)]
+    # Of what was typed or made while it runs, there may be no text.
+    text = dict(enumerate(linecache.getlines(file), 1))
     shown = sorted(
         {
             near
             for number in numbers
             for near in range(number - _AROUND, number + _AROUND)
-            if near in numbers or "".join(text[near : near + 1]).strip()
+            if near in numbers or text.get(near, "").strip()
         }
     )
-    block = textwrap.dedent("".join(text[at] for at in shown) or "\n")
+    block = textwrap.dedent("".join(text.get(at, "\n") for at in shown))
     last = shown[0]
-    for number, line in zip(shown, block.splitlines(), strict=True):
-        if any(between.strip() for between in text[last + 1 : number]):
+    for number, line in zip(shown, block.split("\n"), strict=False):
+        if any(text.get(x, "").strip() for x in range(last + 1, number)):
             yield 0, "⋮"
         last = number
         yield number, line

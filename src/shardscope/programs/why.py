@@ -130,11 +130,10 @@ class Why:
         return "\n".join(filled(lines))
 
     def _repr_html_(self) -> str:
-        lines = [line for line, _ in self._by_line()[:_LINES]]
-        shown = [each for each in self.rows if quoted(each.line) in lines]
-        head = self._head()
-        if (rest := len(self._by_line()) - _LINES) > 0:
+        head, lines = self._head(), self._by_line()
+        if (rest := len(lines) - _LINES) > 0:
             head.append(f"and {rest} lines more: see rows")
+        shown = [each for _, same in lines[:_LINES] for each in same]
         return html_of_source(head, shown, self._arguments)
 
 

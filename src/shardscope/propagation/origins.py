@@ -1,5 +1,6 @@
 """Name what an axis of a value came from."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -59,3 +60,9 @@ def namer(
         return found
 
     return name
+
+
+def line_in(name: str) -> str:
+    """Find the line in the name of a constraint or shard_map, or ``""``."""
+    found = re.match(r"the \w+ at (.+?:\d+)", name)
+    return found[1] if found else ""
