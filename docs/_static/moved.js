@@ -4,7 +4,7 @@
   // A server could not do this: it never sees what follows the "#".
   function follow() {
     const place = document.getElementById(location.hash.slice(1));
-    if (place?.closest(".moved")) {
+    if (place?.matches(".moved")) {
       location.replace(place.querySelector("a").href);
     }
   }

@@ -14,7 +14,7 @@ SEARCH = {"language_data", "search", "searchindex", "searchtools"}
 PARTS = {
     "errors": "error-filter",
     "explorer": "shardbook-explorer",
-    "moved": "(error-list )?moved( docutils container)?",
+    "moved": "moved",
     "predict": "predict",
 }
 
