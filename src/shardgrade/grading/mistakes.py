@@ -177,7 +177,8 @@ def is_made(
         found: What the attempt gives.
         made: What the solution gives with the mistake.
         wanted: What the solution gives.
-        agree: As for :func:`name_mistake`.
+        agree: Tells whether two of these agree, or None if they must be
+            nearly the same.
     """
     if not all(map(is_array, jax.tree.leaves([found, wanted]))):
         return is_close(found, made) and not is_close(made, wanted)

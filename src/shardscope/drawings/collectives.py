@@ -283,13 +283,11 @@ def _picture(move: _Move, across: bool) -> Picture:
         parts.append(text(x + side / 2, foot, str(move.devices[i])))
     if len(shown) < len(move.devices):
         parts.append(text(left[-1] - (gap + 16) / 2, foot, "…"))
-    labels = f"before: {move.before.label}", f"after: {move.after.label}"
-    if tangled:
-        first = move.devices[0]
-        labels = (
-            f"{labels[0]}; in full, what device {first} receives",
-            labels[1],
-        )
+    full = f"; in full, what device {move.devices[0]} receives" * tangled
+    labels = (
+        f"before: {move.before.label}{full}",
+        f"after: {move.after.label}",
+    )
     for y, label in zip((12, foot + 20), labels, strict=True):
         parts.append(text(2, y, label, text_anchor="start"))
     width = max(left[-1] + side + 2, 7.5 * max(map(len, labels)))
