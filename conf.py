@@ -30,6 +30,9 @@ nb_execution_mode = "force"
 # a busy one; only a cell that hangs is to be ended.
 nb_execution_timeout = 600
 nb_execution_show_tb = True
+# What most folds have; others say in their cells what is in them.
+nb_code_prompt_show = "Show the imports"
+nb_code_prompt_hide = "Hide the imports"
 # These describe; they have nothing to run.
 execution_exempt = [
     *("explorer", "reference/*", "ways"),
@@ -67,6 +70,8 @@ notfound_context = {"title": "Page not found"}
 notfound_urls_prefix = urlsplit(html_baseurl).path or "/"
 
 html_theme = "sphinx_book_theme"
+# In the page itself: no script has to draw it.
+html_math_renderer = "mathml"
 html_title = "Shardbook"
 html_favicon = "docs/_static/logo.svg"
 html_static_path = ["docs/_static"]

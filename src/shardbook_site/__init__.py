@@ -12,6 +12,7 @@ from shardbook_site import (
     downloads,
     execution,
     explorer,
+    formulas,
     links,
     pages,
     prediction,
@@ -55,7 +56,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("config-inited", link_repository)
     for module in (
         *(execution, problems, prediction, explorer, links, downloads),
-        *(pages, search, shares),
+        *(pages, search, shares, formulas),
     ):
         module.setup(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from inspect import getsource
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
+
+from shardbook import inputs
+from shardbook_site.markup import without_docstrings
 
 # No running text, or closed until the reader opens it.
 APART = (
@@ -151,14 +155,34 @@ def link_terms(app: Sphinx, tree: nodes.document, docname: str) -> None:
             text.parent.replace(text, pieces)
 
 
+def show_helpers(app: Sphinx, tree: nodes.document, docname: str) -> None:
+    """Add the source of helpers to the fold with their import."""
+    for code in list(tree.findall(nodes.literal_block)):
+        fold = code.parent.parent
+        if "above-input" not in fold.get("classes", ()):
+            continue
+        sources = [
+            without_docstrings(getsource(helper))
+            for name in imported_names(code.astext())
+            if callable(helper := getattr(inputs, name))
+        ]
+        if sources:
+            text = "\n\n".join(sources)
+            fold["prompt_show"] += " and helpers"
+            fold["prompt_hide"] += " and helpers"
+            fold.append(nodes.paragraph("", "From shardbook.inputs:"))
+            fold.append(nodes.literal_block(text, text, language="python"))
+
+
+def imported_names(code: str) -> list[str]:
+    """List what code imports from shardbook.inputs."""
+    return re.findall(r"\w+", " ".join(IMPORTED.findall(code)))
+
+
 def link_inputs(app: Sphinx, tree: nodes.document, docname: str) -> None:
     """Link what a page imports from shardbook.inputs, where it names it."""
     code = "\n".join(x.astext() for x in tree.findall(nodes.literal_block))
-    imported = {
-        name
-        for names in IMPORTED.findall(code)
-        for name in re.findall(r"\w+", names)
-    }
+    imported = {*imported_names(code)}
     new = {
         name.rpartition(".")[2]: (page, anchor)
         for name, _, _, page, anchor, _ in (
@@ -181,3 +205,4 @@ def setup(app: Sphinx) -> None:
     app.connect("missing-reference", use_public_name, priority=400)
     app.connect("doctree-resolved", link_terms)
     app.connect("doctree-resolved", link_inputs)
+    app.connect("doctree-resolved", show_helpers)

@@ -1,5 +1,6 @@
 """Fill the site's own templates, and write for one builder alone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ def render(env: BuildEnvironment, template: str, **facts: Any) -> str:
     text = path.read_text("utf-8")
     filled = Template(text, trim_blocks=True, undefined=StrictUndefined)
     return str(filled.render(facts))
+
+
+def without_docstrings(code: str) -> str:
+    """Return code without its docstrings of more than a line."""
+    return re.sub(r'\n +"""[^"\n]+\n.*?"""', "", code, flags=re.DOTALL)
 
 
 def only_html(text: str) -> only:

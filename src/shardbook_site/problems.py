@@ -15,7 +15,7 @@ from shardbook.book import about, explanations, section_id
 from shardbook.problems import NAMES, PARTS
 from shardbook_site import chips
 from shardbook_site.explorer import abstract_array
-from shardbook_site.markup import render
+from shardbook_site.markup import render, without_docstrings
 from shardgrade.reader import attempt_files
 from shardscope import draw
 from shardscope.hlo import Module
@@ -103,7 +103,7 @@ def _framed(figures: str) -> str:
 def code_of(name: str) -> str:
     """Return a solution without long docstrings, which its starter has."""
     text = attempt_files.solution(name).replace(attempt_files.MARK, "")
-    return re.sub(r'\n +"""[^"\n]+\n.*?"""', "", text, flags=re.DOTALL)
+    return without_docstrings(text)
 
 
 class FromTemplate(SphinxDirective):
