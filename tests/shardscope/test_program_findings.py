@@ -105,6 +105,21 @@ def microbatches(add: Callable[..., jax.Array]) -> Program:
     return program(accumulate, kernel, batch)
 
 
+def linear() -> tuple[nnx.Linear, nnx.Optimizer[Any]]:
+    """Make a Module, on one device, and its optimizer."""
+    model = nnx.Linear(512, 512, use_bias=False, rngs=nnx.Rngs(0))
+    return model, nnx.Optimizer(model, TX, wrt=nnx.Param)
+
+
+def update(model: Any, optimizer: Any, x: jax.Array) -> jax.Array:
+    """Take a step that writes to both Modules."""
+    loss, grads = nnx.value_and_grad(lambda m: jnp.square(m(x)).mean())(
+        model
+    )
+    optimizer.update(model, grads)
+    return loss
+
+
 # The step, the rule, the path, and the bytes.
 WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
     "a captured array": (
@@ -139,6 +154,27 @@ WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
         lambda: step(batch=place(jnp.ones((64, 512)), WHOLE)),
         "same_work",
         "batch",
+        0,
+    ),
+    "a batch of NumPy, the features of which XLA shards": (
+        lambda: step(
+            state_of(P("data", "model"), P("data", "model")),
+            np.ones((64, 512), "float32"),
+        ),
+        "unplaced",
+        "batch",
+        0,
+    ),
+    "parameters that the call moves": (
+        lambda: step(out_shardings=as_given(state_of(ROWS, COLUMNS))),
+        "resharded",
+        r"state\.params\.kernel",
+        SIZE // 4,
+    ),
+    "a Module that jax.jit updates": (
+        lambda: program(jax.jit(update), *linear(), ON_DEVICE),
+        "ignored",
+        "optimizer",
         0,
     ),
     "parameters that come back as their moments": (
@@ -299,18 +335,13 @@ def test_the_first_lines() -> None:
 
 def test_a_module_that_resharded() -> None:
     """The path of a Module is told, though nnx.jit splits it."""
-    model = nnx.Linear(512, 512, use_bias=False, rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, TX, wrt=nnx.Param)
+    model, optimizer = linear()
     for node, spec in ((model, WHOLE), (optimizer, P("model"))):
         placed = jax.tree.map(
             lambda x, spec=spec: place(x, spec if x.ndim else WHOLE),
             nnx.state(node),
         )
         nnx.update(node, placed)
-
-    def update(model: Any, optimizer: Any, x: jax.Array) -> None:
-        grads = nnx.grad(lambda model: jnp.square(model(x)).mean())(model)
-        optimizer.update(model, grads)
 
     batch = place(jnp.ones((64, 512)), ROWS)
     (found,) = program(nnx.jit(update), model, optimizer, batch).findings()

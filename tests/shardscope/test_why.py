@@ -285,7 +285,7 @@ def test_layers_that_repeat_are_one_row() -> None:
 
 def test_what_is_lost_for_gradients_comes_last() -> None:
     """Below a heading of its own; and without a mesh nothing is lost."""
-    text = str(why_of({"down.kernel": P("data", "model")}, **ROWS))
+    text = str(why_of({"head.kernel": P("model", "data")}, **ROWS))
     head, _, last = text.partition("Lost for gradients")
     assert "for a gradient" in last
     assert "for a gradient" not in head

@@ -1,5 +1,6 @@
 """Find the arrays that a program takes, and which of them are moved."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def _names(path: tuple[Any, ...]) -> str:
 
 def arguments_of(
     given: Any, names: list[str], lowered: Any, compiled: Any
-) -> tuple[Argument, ...] | None:
+) -> tuple[tuple[Argument, ...] | None, tuple[tuple[str, int], ...]]:
     """Find the arrays that a program uses, in the order of the call.
 
     Args:
@@ -89,7 +90,8 @@ def arguments_of(
         compiled: The same, compiled.
 
     Returns:
-        The arrays, or None if the program has them under other paths.
+        The arrays, or None if the program has them under other paths; and
+        each optimizer that it uses nothing of, with its bytes.
     """
     used = count()
     results = _results_of(lowered, compiled)
@@ -107,10 +109,12 @@ def arguments_of(
     )
     matched = match_arguments(given, names, wanted)
     if matched is None:
-        return None
+        return None, ()
     found: list[Argument] = []
+    ignored: defaultdict[str, list[Any]] = defaultdict(list)
     for path, leaf, place in matched:
         if place.sharding is None:
+            ignored[owner_of(path)].append(leaf)
             continue
         about = leaf_of(path, place, place.sharding)
         back = results.get(place.number)
@@ -127,7 +131,19 @@ def arguments_of(
                 asked=bool(back and back[2]),
             )
         )
-    return tuple(found)
+    for each in found:
+        ignored.pop(owner_of(each.wanted.path), None)
+    return tuple(found), tuple(
+        (path, sum(leaf.nbytes for leaf in leaves))
+        for path, leaves in ignored.items()
+        # An optimizer counts its steps.
+        if any(leaf.dtype.kind in "iu" and not leaf.ndim for leaf in leaves)
+    )
+
+
+def owner_of(path: str) -> str:
+    """Give the name of the argument that a path begins with."""
+    return re.split(r"[.\[]", path)[0]
 
 
 def match_arguments(

@@ -14,7 +14,7 @@ from shardscope.arrays.leaf import axes_of
 from shardscope.arrays.paths import roll_up
 from shardscope.hlo import names_of_parameters
 from shardscope.lines import name_of
-from shardscope.programs.arguments import Argument
+from shardscope.programs.arguments import Argument, owner_of
 from shardscope.programs.collective import over_axes
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ def _state(program: "Program") -> list[Argument]:
     return []
 
 
+def _batch(program: "Program") -> list[Argument]:
+    """List the arrays that a training step takes and doesn't return."""
+    taken = program.arguments if _state(program) else ()
+    return [x for x in taken or () if not x.returned and x.wanted.shape]
+
+
 def _unused(program: "Program") -> list[Argument]:
     """List the donated arrays whose memory no result takes."""
     head = program._module.head.partition("\n")[0]
@@ -128,10 +134,13 @@ def resharded(program: "Program") -> Found:
     """Find state that comes back sharded otherwise than it went in."""
     for each in _state(program):
         before, after = each.wanted, each.returned
-        if after and not each.asked and axes_of(before) != axes_of(after):
+        if after and axes_of(before) != axes_of(after):
             why = f"{before.where}, but comes back as {after.where}"
-            how = "so the next call compiles again: give jit out_shardings"
-            yield *_held(each), f"{why}, {how}"
+            how = "shard it so before, or keep it with out_shardings"
+            if each.asked:
+                how = "out_shardings ask for it"
+            again = "so the next call compiles again"
+            yield *_held(each), f"{why}, {again}: {how}"
 
 
 def retyped(program: "Program") -> Found:
@@ -154,13 +163,38 @@ def in_each_turn(program: "Program") -> Found:
             yield _at(each.line), each.avoidable, f"{why} {how} the loop"
 
 
+def ignored(program: "Program") -> Found:
+    """Find optimizers on which no result depends."""
+    why = "not used, because jax.jit loses what is written to a Module"
+    for path, size in program._ignored:
+        yield path, size, f"{why}: return it, or use nnx.jit"
+
+
+def unplaced(program: "Program") -> Found:
+    """Find the batch of a training step whose sharding XLA has chosen.
+
+    Of a batch of which no device needs all rows, it can't know that.
+    """
+    batch = _batch(program)
+    loose = [each for each in batch if each.transfer]
+    shared = [n for n in program.axes.values() if n > 1]
+    if any(axes_of(each.wanted)[0] for each in batch):
+        return
+    for each in loose:
+        if len(shared) > 1 or any(axes_of(each.wanted)):
+            why = f"not placed, so XLA takes it as {each.wanted.where}"
+            how = "device_put it, its rows over a mesh axis"
+            part = program.memory.total // len(loose)
+            yield each.wanted.path, part, f"{why}: {how}"
+
+
 def same_work(program: "Program") -> Found:
     """Find the batch of a training step that divides no work.
 
     It is whole on each device, and nothing is sent along some mesh axis:
     the devices along it compute the same.
     """
-    batch = [x for x in program.arguments or () if not x.returned]
+    batch = _batch(program)
     used = {
         name
         for each in program.communication
@@ -172,7 +206,7 @@ def same_work(program: "Program") -> Found:
     # One that names an axis is sharded, if only over one device.
     specs = [getattr(each.wanted.sharding, "spec", ()) for each in batch]
     why = f"not sharded, so all along {' and '.join(idle)} compute the same"
-    if idle and _state(program) and not any(map(any, specs)):
+    if idle and not any(map(any, specs)):
         for each in batch:
             part = program.memory.total // len(batch)
             yield each.wanted.path, part, f"{why}: shard the batch over it"
@@ -249,19 +283,24 @@ def nothing_sharded(program: "Program") -> Found:
     """Find arguments all of whose arrays are whole on several devices."""
     owners: defaultdict[str, list[Argument]] = defaultdict(list)
     for each in program.arguments or ():
-        owners[re.split(r"[.\[]", each.wanted.path)[0]].append(each)
+        owners[owner_of(each.wanted.path)].append(each)
     for arrays in owners.values():
         count = len(arrays[0].wanted.devices)
         why = f"whole on each of {count} devices: right for a model in data"
         held = sum(each.wanted.bytes_per_device for each in arrays)
         if count > 1 and held == sum(x.wanted.nbytes for x in arrays):
+            # However small a batch is, all that is computed depends on it.
+            least = 0
+            if arrays[0] in _batch(program):
+                least = program.memory.total // len(arrays)
             for each in arrays:
                 how = "parallelism, or for a batch in tensor parallelism"
-                yield *_held(each), f"{why} {how}"
+                path, size = _held(each)
+                yield path, max(size, least), f"{why} {how}"
 
 
-_ARRAYS = (captured, copied, resharded, retyped)
-WRONG: Rules = (*_ARRAYS, in_each_turn, same_work)
+_ARRAYS = (captured, copied, resharded, retyped, ignored)
+WRONG: Rules = (*_ARRAYS, in_each_turn, unplaced, same_work)
 NOTED: Rules = (kept, freed, reduced_whole, lost, nothing_sharded)
 # What is at stake where it isn't memory.
 _SENT = {copied: "copied", in_each_turn: "sent in vain"}

@@ -162,10 +162,11 @@ def report_call(
     if lowered is not None:
         compiled = compile_lowered(lowered, any_lines=any_lines)
     arguments = None
+    ignored: tuple[tuple[str, int], ...] = ()
     if lowered is not None and lowered is not function:
         names = positional_names(function, len(args), kwargs)
         given = args, kwargs
-        arguments = arguments_of(given, names, lowered, compiled)
+        arguments, ignored = arguments_of(given, names, lowered, compiled)
     paths = paths_of(arguments, compiled)
     meshes = _meshes(lowered, compiled)
     text = compiled.as_text() or ""
@@ -190,6 +191,7 @@ def report_call(
         text=text,
         _module=module,
         _paths=paths,
+        _ignored=ignored,
         _find_lost=cache(partial(lost_if_known, lowered, paths)),
     )
 

@@ -167,7 +167,10 @@ def _lost_at(
                 bytes_of(after, axes),
             )
             for axis in held
-            if axis not in kept and (rows or before.argument is None)
+            if axis not in kept
+            and (rows or before.argument is None)
+            # What is gathered for sharded rows is a weight, if a new one.
+            and (rows or axis not in after.spec[0])
         ]
         is_product = operation.name in _PRODUCTS and not operation.backward
         if is_product and before.argument not in (None, -1):
