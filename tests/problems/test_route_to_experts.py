@@ -215,3 +215,42 @@ def test_shardings_of_the_output_in_a_step(mesh: Mesh) -> None:
 
     tokens = NamedSharding(mesh, P(("data", "model")))
     assert step(params, x).sharding.is_equivalent_to(tokens, 2)
+
+
+def test_tokens_of_sequences(mesh: Mesh) -> None:
+    """Flattened inside shard_map, tokens stay; a reshape moves them."""
+    data, model = mesh.shape.values()
+    params, x = arguments(mesh)
+    sequences, rows = P("data", "model"), P(("data", "model"))
+    # Two sequences for each index of "data".
+    shape = (2 * data, TOKENS // (2 * data), DIM)
+    tokens = inputs.laid_out(np.asarray(x).reshape(shape), sequences, mesh)
+    layer = partial(route_to_experts, mesh=mesh, capacity=2)
+    on_mesh = partial(jax.shard_map, mesh=mesh)
+
+    def inside(params: Any, x: Any) -> Any:
+        flat = on_mesh(
+            lambda own: own.reshape(-1, DIM),
+            in_specs=sequences,
+            out_specs=rows,
+        )
+        unflat = on_mesh(
+            lambda own: own.reshape(2, -1, DIM),
+            in_specs=rows,
+            out_specs=sequences,
+        )
+        return x + unflat(layer(params, flat(x))[0])
+
+    def by_reshape(params: Any, x: Any) -> Any:
+        y, _ = layer(params, x.reshape(-1, DIM))
+        return x + y.reshape(x.shape)
+
+    def all_to_alls(block: Any) -> int:
+        placed = NamedSharding(mesh, sequences)
+        jitted = jax.jit(block, out_shardings=placed)
+        found = program(jitted, params, tokens).collectives
+        return found.get("all-to-all", 0)
+
+    moves = model > 1
+    assert all_to_alls(inside) == 2 * moves
+    assert all_to_alls(by_reshape) == 4 * moves
