@@ -166,3 +166,79 @@ def test_layers_that_can_not_be_divided() -> None:
 
     with pytest.raises(ValueError, match="evenly divi"):
         pipeline_forward(layer, fewer, x, inputs.mesh_of(1, count), 2)
+
+
+def in_loop(step: Any, *arguments: Any) -> dict[tuple[str, ...], int]:
+    """Give how often each set of axes is added up over, at most."""
+    times: dict[tuple[str, ...], int] = {}
+    for each in program(step, *arguments).communication:
+        if each.kind == "all-reduce":
+            times[each.axes] = max(each.times, times.get(each.axes, 0))
+    return times
+
+
+def test_the_gradient_of_what_a_block_closes_over(mesh: Mesh) -> None:
+    """It is added up in every layer of every tick."""
+    stacked, x = arguments(mesh)
+    stages = mesh.shape["model"]
+
+    def loss(scale: Any) -> jax.Array:
+        def block(params: Any, x: Any) -> jax.Array:
+            return scale * layer(params, x)
+
+        return (forward_on(mesh, 3, block)(stacked, x) ** 2).sum()
+
+    ticks = 3 + stages - 1
+    times = in_loop(jax.jit(jax.grad(loss)), jnp.ones(()))
+    assert max(times.values()) == ticks * LAYERS // stages
+
+
+def test_stages_under_vmap(mesh: Mesh) -> None:
+    """They send as much forward, and add up gradients in each tick."""
+    data, stages = mesh.shape.values()
+    if 1 in (data, stages):
+        pytest.skip("a dimension of one device adds nothing up")
+    stacked, x = arguments(mesh)
+    count = 3
+    ticks = count + stages - 1
+
+    def place(array: Any, *spec: Any) -> jax.Array:
+        sharding = NamedSharding(mesh, P(*spec))
+        return jax.lax.with_sharding_constraint(array, sharding)
+
+    def stage_of(params: Any, y: Any) -> jax.Array:
+        return jax.lax.scan(lambda y, p: (layer(p, y), None), y, params)[0]
+
+    @jax.jit
+    def rolled(stacked: Any, x: Any) -> jax.Array:
+        params = jax.tree.map(
+            lambda w: w.reshape(stages, -1, *w.shape[1:]), stacked
+        )
+        parts = place(x.reshape(data, count, -1, DIM), "data")
+        parts = parts.swapaxes(0, 1)
+        numbers = jnp.arange(stages)[:, None, None, None]
+        on_all = jax.vmap(jax.vmap(stage_of, in_axes=(None, 0)))
+
+        def tick(arrived: Any, t: Any) -> tuple[Any, Any]:
+            own = parts[jnp.minimum(t, count - 1)]
+            y = on_all(params, jnp.where(numbers == 0, own, arrived))
+            y = place(y, "model", "data")
+            return place(jnp.roll(y, 1, axis=0), "model", "data"), y
+
+        start = jnp.broadcast_to(parts[0], (stages, *parts[0].shape))
+        start = place(start, "model", "data")
+        _, made = jax.lax.scan(tick, start, jnp.arange(ticks))
+        made = made[stages - 1 :]
+        done = jnp.where(numbers == stages - 1, made, 0).sum(axis=1)
+        return place(done.swapaxes(0, 1).reshape(x.shape), "data")
+
+    def loss(stacked: Any, x: Any) -> jax.Array:
+        return (rolled(stacked, x) ** 2).sum() / 2
+
+    expected, _ = numpy_layers(stacked, x)
+    np.testing.assert_allclose(rolled(stacked, x), expected, atol=1e-5)
+    ours = program(forward_on(mesh, count), stacked, x)
+    assert program(rolled, stacked, x).sent() == ours.sent()
+    times = in_loop(jax.jit(jax.grad(loss, (0, 1))), stacked, x)
+    assert times["data",] >= ticks
+    assert times["model",] >= ticks
