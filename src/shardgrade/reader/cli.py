@@ -463,7 +463,8 @@ def explain(
     first, *others = sections
     _say(OUTPUT, _markdown(book.readable(f"## {first.text}").strip()))
     if address := book.address("", book.GUIDE + first.title):
-        _say(OUTPUT, f"\n{address}")
+        top = "What the code doesn't define is at the top of its page:"
+        _say(OUTPUT, f"\n{top} {address}")
     for each in others:
         _say(OUTPUT, f"Also explained, earlier in the text: {each.title}")
 

@@ -252,7 +252,8 @@ def optimizer_state(leaves: Leaves) -> Iterator[Found]:
                 leaf,
                 leaf.repeats * more,
                 f"{leaf.where}, while the parameter of that name is "
-                f"{param.where}" + ", so each step moves it" * (not more),
+                f"{param.where}{', so each step moves it' * (not more)}"
+                ": shard it alike",
             )
 
 
