@@ -58,7 +58,9 @@ KEPT = (
     "a step leaves old arrays of the model or the optimizer in memory: "
     "donate both"
 )
-AGAIN = "a later call was compiled again"
+AGAIN = (
+    "a later call was compiled again: call nnx.jit once, outside of step"
+)
 TALK = "a step needs one all-reduce and no more"
 SHOWN = "On eight devices"
 LOOP = "A step made in the loop"

@@ -25,6 +25,7 @@ USUAL = "numpy_rows(16, 4)"
 # memory.
 APART = {
     "apart": ("shapes", f"{USUAL}, numpy_rows(8, 4)"),
+    "widths": ("shapes, with as many rows", f"{USUAL}, numpy_rows(16, 5)"),
     "ranks": ("ranks", f"{USUAL}, numpy_rows(16, 4, 1)"),
     "dtypes": ("dtypes", f"{USUAL}, numpy_rows(16, 4, dtype='int32')"),
     "digits": (

@@ -1,5 +1,7 @@
 """What a right ``place_state`` must show."""
 
+import jax
+
 from shardgrade.grading import measures, same
 
 
@@ -39,10 +41,12 @@ REFUSED = (
         "norm",
     ),
     (
-        "mlp(8, 15, 8), {mesh}, RULES",
+        # Each axis divides it, but not both.
+        f"mlp(8, {3 * jax.device_count() // 2}, 8), {{mesh}}, "
+        "[('up.bias|down.kernel', P(('data', 'model'))), ('.*', P())]",
         "the devices do not divide a size",
-        f"{KERNELS} up.bias",
-        "down.bias",
+        "up.bias down.kernel",
+        "up.kernel down.bias",
     ),
     # The down.bias has no rule, and to the others theirs does not fit.
     (
@@ -86,7 +90,7 @@ CHECKS = {
     ),
     **same.numbered("refused")(
         same.refusal(
-            cases(arguments)[-1],
+            cases(arguments)[0],
             f"{why}: a ValueError must name each array that can't be "
             "placed, and no other",
             names=paths,

@@ -162,7 +162,8 @@ OVER_DATA = (
 )
 MEMORY = (
     "the intermediates of the gradient take too much memory: a device "
-    "should keep only what the matmuls need of others' tokens"
+    "should keep only what the matmuls need of others' tokens, so "
+    "normalize and scale its own ones before the gather"
 )
 OTHERS = [f"gradient of {name}" for name in ("up", "down", "x")]
 NEAR = same.Near([1e-3])

@@ -5,6 +5,7 @@ oracle: what is altered around a call is altered for it too, so that no
 check computes by hand what is expected.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -130,7 +131,9 @@ def declare(
         try:
             return of(observe(each, case))
         except Crashed as crash:
-            return str(crash).partition("\n(line ")[0]
+            words = str(crash).partition("\n(line ")[0]
+            # jax may name the line of the solution, or of the attempt.
+            return re.sub(r"\S+\.py:\d+:\d+ \(\S+\)", "", words)
 
     def run(attempt: Attempt, case: Case) -> None:
         def passes(each: Any) -> bool:

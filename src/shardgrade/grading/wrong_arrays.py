@@ -1,6 +1,7 @@
 """Say which arrays are wrong, and what their numbers have in common."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -89,6 +90,9 @@ def describe_numbers(pairs: dict[str, Any]) -> list[str]:
     rows = [find_moved_row(*pair) for pair in pairs.values()]
     if all(rows):
         return [f"right rows in another order: {rows[0]}"]
+    shifts = [find_shift(*pair) for pair in pairs.values()]
+    if all(shifts):
+        return shifts[:1]
     if all(looks_rounded(*pair) for pair in pairs.values()):
         return ["perhaps something is rounded to bfloat16"]
     return []
@@ -146,6 +150,25 @@ def find_moved_row(got: Any, right: Any) -> str:
     place = from_others[np.argsort(from_mine)]
     at = int((place != np.arange(len(got))).argmax())
     return f"row {place[at]} is at {at}" if place[at] != at else ""
+
+
+def find_shift(got: Any, right: Any) -> str:
+    """Say how far most rows are from their places, if all by as much."""
+    if got.ndim < 2 or len(got) > ROWS:
+        return ""
+    mine, others = (
+        map(tuple, np.round(each.reshape(len(got), -1), 2))
+        for each in (got, right)
+    )
+    places = {row: at for at, row in enumerate(others)}
+    far = Counter(
+        at - places[row] for at, row in enumerate(mine) if row in places
+    )
+    shift, count = max(far.items(), key=lambda x: x[1], default=(0, 0))
+    if not shift or count < len(got) // 4:
+        return ""
+    way = "late" if shift > 0 else "early"
+    return f"{count} of {len(got)} rows are {abs(shift)} rows too {way}"
 
 
 def looks_rounded(got: Any, right: Any) -> bool:
