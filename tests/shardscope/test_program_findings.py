@@ -165,18 +165,6 @@ WRONG: dict[str, tuple[Callable[[], Program], str, str, int]] = {
         "batch",
         0,
     ),
-    "parameters that the call moves": (
-        lambda: step(out_shardings=as_given(state_of(ROWS, COLUMNS))),
-        "resharded",
-        r"state\.params\.kernel",
-        SIZE // 4,
-    ),
-    "a Module that jax.jit updates": (
-        lambda: program(jax.jit(update), *linear(), ON_DEVICE),
-        "ignored",
-        "optimizer",
-        0,
-    ),
     "parameters that come back as their moments": (
         lambda: step(zero1()),
         "resharded",
@@ -277,6 +265,11 @@ RIGHT: dict[str, Callable[[], Program]] = {
     "a batch of NumPy on one device": lambda: program(
         jnp.matmul, np.ones((64, 512), "float32"), ON_DEVICE
     ),
+    "a batch over another dimension, and a key of NumPy": lambda: step(
+        **sharded(state_of(WHOLE, WHOLE)),
+        batch=(place(jnp.ones((64, 512)), P(None, "data")), np.ones(2)),
+        function=lambda state, x: train(state, x[0] + x[1].sum()),
+    ),
     "what is small": lambda: program(
         lambda x, y: x + y, place(jnp.ones(64), ROWS), np.ones(64, "f4")
     ),
@@ -305,12 +298,16 @@ def test_notes() -> None:
             "fsdp": fsdp,
             "donated": donated,
             "gathered": gathered,
+            "moved": step(out_shardings=as_given(state_of(ROWS, ROWS))),
+            "lost": program(jax.jit(update), *linear(), ON_DEVICE),
         }.items()
     }
 
     assert {"kept", "nothing_sharded"} <= rules["keeping"]
     assert "freed" in rules["donated"]
     assert "lost" in rules["gathered"]
+    assert "moved" in rules["moved"]
+    assert "ignored" in rules["lost"]
     assert "lost" not in rules["keeping"] | rules["fsdp"]
     assert "kept" not in rules["donated"]
     assert all(": right " in each.why for each in keeping.notes())

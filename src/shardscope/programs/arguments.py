@@ -12,7 +12,11 @@ import numpy as np
 
 from shardscope.arrays.leaf import LeafLayout, leaf_of
 from shardscope.arrays.leaves import is_array
-from shardscope.arrays.modules import expand_modules, join_modules
+from shardscope.arrays.modules import (
+    expand_modules,
+    is_graph_node,
+    join_modules,
+)
 from shardscope.arrays.paths import dotted, strip_value
 from shardscope.arrays.shards import Slice, slices_of
 from shardscope.programs.names import paths_in_call
@@ -91,7 +95,7 @@ def arguments_of(
 
     Returns:
         The arrays, or None if the program has them under other paths; and
-        each optimizer that it uses nothing of, with its bytes.
+        each Module that it uses nothing of, with its bytes.
     """
     used = count()
     results = _results_of(lowered, compiled)
@@ -111,10 +115,11 @@ def arguments_of(
     if matched is None:
         return None, ()
     found: list[Argument] = []
-    ignored: defaultdict[str, list[Any]] = defaultdict(list)
+    ignored: defaultdict[str, list[LeafLayout]] = defaultdict(list)
     for path, leaf, place in matched:
         if place.sharding is None:
-            ignored[owner_of(path)].append(leaf)
+            about = leaf_of(path, leaf, leaf.sharding)
+            ignored[owner_of(path)].append(about)
             continue
         about = leaf_of(path, place, place.sharding)
         back = results.get(place.number)
@@ -133,11 +138,16 @@ def arguments_of(
         )
     for each in found:
         ignored.pop(owner_of(each.wanted.path), None)
+    args, kwargs = given
+    modules = [
+        name
+        for name, each in (*zip(names, args, strict=False), *kwargs.items())
+        if is_graph_node(each)
+    ]
     return tuple(found), tuple(
-        (path, sum(leaf.nbytes for leaf in leaves))
-        for path, leaves in ignored.items()
-        # An optimizer counts its steps.
-        if any(leaf.dtype.kind in "iu" and not leaf.ndim for leaf in leaves)
+        (path, sum(each.bytes_per_device for each in ignored[path]))
+        for path in modules
+        if path in ignored
     )
 
 

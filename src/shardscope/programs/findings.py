@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 # what the program needs, or sends.
 LARGE = 2**16
 SHARE = 1 / 100
+# No batch is as small as a random key, or the weights of a few features.
+SMALL = 1024
 
 # What jax calls products of matrices, without which no model is trained.
 _PRODUCTS = ("dot_general", "conv_general_dilated")
+
+# What has the shapes of the parameters, and is none.
+_MOMENTS = r"opt|moment|ema|average|trace|\b[mn]u\b"
 
 # A path, the bytes at stake, and what there is to say in words that are
 # the same for arrays alike.
@@ -81,9 +86,15 @@ def _state(program: "Program") -> list[Argument]:
 
 
 def _batch(program: "Program") -> list[Argument]:
-    """List the arrays that a training step takes and doesn't return."""
+    """List the arrays of the batch of a training step: its last argument.
+
+    Without what is small, such as a random key.
+    """
     taken = program.arguments if _state(program) else ()
-    return [x for x in taken or () if not x.returned and x.wanted.shape]
+    given = [x for x in taken or () if not x.returned]
+    given = [x for x in given if x.wanted.shape and x.wanted.nbytes > SMALL]
+    last = [owner_of(each.wanted.path) for each in given][-1:]
+    return [x for x in given if owner_of(x.wanted.path) in last]
 
 
 def _unused(program: "Program") -> list[Argument]:
@@ -97,6 +108,14 @@ def _unused(program: "Program") -> list[Argument]:
         for each in program.arguments or ()
         if each.donated and str(first + each.number) not in taken
     ]
+
+
+def _moved(program: "Program") -> Iterator[tuple[Argument, str]]:
+    """Give the state that comes back sharded otherwise, and say how."""
+    for each in _state(program):
+        before, after = each.wanted, each.returned
+        if after and axes_of(before) != axes_of(after):
+            yield each, f"{before.where}, but comes back as {after.where}"
 
 
 def _held(each: Argument) -> tuple[str, int]:
@@ -126,21 +145,16 @@ def copied(program: "Program") -> Found:
         whole = held == each.wanted.nbytes < each.transfer
         why = f"{each.given}, copied to the devices before the call"
         if each.transfer and (whole or each.given != "a NumPy array"):
-            how = "device_put it first, a batch in slices"
+            how = "device_put it first, straight to its sharding"
             yield path, each.transfer, f"{why}: {how}"
 
 
 def resharded(program: "Program") -> Found:
-    """Find state that comes back sharded otherwise than it went in."""
-    for each in _state(program):
-        before, after = each.wanted, each.returned
-        if after and axes_of(before) != axes_of(after):
-            why = f"{before.where}, but comes back as {after.where}"
-            how = "shard it so before, or keep it with out_shardings"
-            if each.asked:
-                how = "out_shardings ask for it"
-            again = "so the next call compiles again"
-            yield *_held(each), f"{why}, {again}: {how}"
+    """Find state that XLA gives back sharded otherwise than it went in."""
+    how = "so the next call compiles again: shard it so before, or keep it"
+    for each, why in _moved(program):
+        if not each.asked:
+            yield *_held(each), f"{why}, {how} with out_shardings"
 
 
 def retyped(program: "Program") -> Found:
@@ -163,29 +177,23 @@ def in_each_turn(program: "Program") -> Found:
             yield _at(each.line), each.avoidable, f"{why} {how} the loop"
 
 
-def ignored(program: "Program") -> Found:
-    """Find optimizers on which no result depends."""
-    why = "not used, because jax.jit loses what is written to a Module"
-    for path, size in program._ignored:
-        yield path, size, f"{why}: return it, or use nnx.jit"
-
-
 def unplaced(program: "Program") -> Found:
     """Find the batch of a training step whose sharding XLA has chosen.
 
-    Of a batch of which no device needs all rows, it can't know that.
+    On a mesh of one axis, it may be right that each device needs all rows.
     """
     batch = _batch(program)
-    loose = [each for each in batch if each.transfer]
     shared = [n for n in program.axes.values() if n > 1]
-    if any(axes_of(each.wanted)[0] for each in batch):
-        return
-    for each in loose:
-        if len(shared) > 1 or any(axes_of(each.wanted)):
+    held = sum(each.wanted.nbytes for each in batch)
+    for each in batch if all(x.transfer for x in batch) else ():
+        by = axes_of(each.wanted)
+        if not by[0] and (len(shared) > 1 or any(by)):
             why = f"not placed, so XLA takes it as {each.wanted.where}"
-            how = "device_put it, its rows over a mesh axis"
-            part = program.memory.total // len(loose)
-            yield each.wanted.path, part, f"{why}: {how}"
+            how = (
+                "device_put it, its rows over a mesh axis, or P() in tensor"
+            )
+            part = program.memory.total * each.wanted.nbytes // held
+            yield each.wanted.path, part, f"{why}: {how} parallelism"
 
 
 def same_work(program: "Program") -> Found:
@@ -250,7 +258,7 @@ def reduced_whole(program: "Program") -> Found:
             if (
                 sizes == f"{','.join(map(str, whole))}]"
                 and whole != [*held]
-                and "opt" not in each.wanted.path
+                and not re.search(_MOMENTS, each.wanted.path)
             ):
                 why = f"gradient added up whole over {' and '.join(axes)}"
                 how = "right on CPU, and for GPUs it is reduce-scattered"
@@ -279,28 +287,48 @@ def lost(program: "Program") -> Found:
         yield f"{_at(first.line)}{others}", size, why
 
 
+def moved(program: "Program") -> Found:
+    """Find state that the call asks to have sharded otherwise."""
+    how = "as out_shardings ask: right if it isn't passed in again"
+    for each, why in _moved(program):
+        if each.asked:
+            yield *_held(each), f"{why}, {how}"
+
+
+def ignored(program: "Program") -> Found:
+    """Find Modules on which no result depends."""
+    why = "not used: right in an evaluation, but in training jax.jit loses"
+    for path, size in program._ignored:
+        yield path, size, f"{why} what is written to it: use nnx.jit"
+
+
 def nothing_sharded(program: "Program") -> Found:
     """Find arguments all of whose arrays are whole on several devices."""
     owners: defaultdict[str, list[Argument]] = defaultdict(list)
     for each in program.arguments or ():
         owners[owner_of(each.wanted.path)].append(each)
+    batch = _batch(program)
     for arrays in owners.values():
         count = len(arrays[0].wanted.devices)
-        why = f"whole on each of {count} devices: right for a model in data"
         held = sum(each.wanted.bytes_per_device for each in arrays)
-        if count > 1 and held == sum(x.wanted.nbytes for x in arrays):
-            # However small a batch is, all that is computed depends on it.
-            least = 0
-            if arrays[0] in _batch(program):
-                least = program.memory.total // len(arrays)
-            for each in arrays:
-                how = "parallelism, or for a batch in tensor parallelism"
-                path, size = _held(each)
-                yield path, max(size, least), f"{why} {how}"
+        if count < 2 or held < sum(x.wanted.nbytes for x in arrays):
+            continue
+        why, part = "right for a model in data parallelism", 0
+        if arrays[-1] in batch:
+            # However small it is, all that is computed depends on it.
+            part = program.memory.total // len(arrays)
+            why = "right in tensor parallelism, else shard its rows"
+        why = f"whole on each of {count} devices: {why}"
+        for each in arrays:
+            path, size = _held(each)
+            yield path, max(size, part), why
 
 
-_ARRAYS = (captured, copied, resharded, retyped, ignored)
+_ARRAYS = (captured, copied, resharded, retyped)
 WRONG: Rules = (*_ARRAYS, in_each_turn, unplaced, same_work)
-NOTED: Rules = (kept, freed, reduced_whole, lost, nothing_sharded)
+NOTED: Rules = (
+    *(kept, freed, moved, ignored, reduced_whole, lost),
+    nothing_sharded,
+)
 # What is at stake where it isn't memory.
 _SENT = {copied: "copied", in_each_turn: "sent in vain"}

@@ -73,7 +73,7 @@ class Program:
     _module: Module = field(compare=False)
     # The paths of the arguments that the program uses, in its order.
     _paths: tuple[str, ...] = ()
-    # The optimizers of which no array is used, and their bytes.
+    # The Modules of which no array is used, and their bytes.
     _ignored: tuple[tuple[str, int], ...] = ()
     # Finds where values lose an axis.
     _find_lost: Callable[[], tuple[LostAxis, ...]] = field(
@@ -428,8 +428,8 @@ class Program:
         The program proves each, and each costs more than 64 KiB and more
         than one percent of what a device needs or sends. The arrays of
         repeated layers share a finding. The rules are ``captured``,
-        ``copied``, ``resharded``, ``retyped``, ``ignored``,
-        ``in_each_turn``, ``unplaced`` and ``same_work``.
+        ``copied``, ``resharded``, ``retyped``, ``in_each_turn``,
+        ``unplaced`` and ``same_work``.
 
         Example:
             >>> import jax
