@@ -5,179 +5,133 @@ A verdict prints the call that was graded, such as
 the line that imports these names.
 """
 
-from jax.sharding import PartitionSpec as P
+import inspect
 
-from shardbook.inputs.attention_by_heads import attention_params
-from shardbook.inputs.average_weights import assorted, train
-from shardbook.inputs.clip_local import (
-    GRADIENT_SPECS,
-    gradients,
-    in_shard_map,
+from jax import P as P
+
+from shardbook.inputs.attention_by_heads import (
+    attention_params as attention_params,
 )
-from shardbook.inputs.data_parallel_step import adam, momentum, optimizer_on
-from shardbook.inputs.decode_sharded import int32, kv_cache
-from shardbook.inputs.dropout_by_rows import in_blocks
-from shardbook.inputs.edit_kernels import new_zeros
-from shardbook.inputs.explicit_mlp import explicit, mlp_branches
+from shardbook.inputs.average_weights import (
+    assorted as assorted,
+    train as train,
+)
+from shardbook.inputs.clip_local import (
+    GRADIENT_SPECS as GRADIENT_SPECS,
+    gradients as gradients,
+    in_shard_map as in_shard_map,
+)
+from shardbook.inputs.data_parallel_step import (
+    adam as adam,
+    momentum as momentum,
+    optimizer_on as optimizer_on,
+)
+from shardbook.inputs.decode_sharded import (
+    int32 as int32,
+    kv_cache as kv_cache,
+)
+from shardbook.inputs.dropout_by_rows import in_blocks as in_blocks
+from shardbook.inputs.edit_kernels import new_zeros as new_zeros
+from shardbook.inputs.explicit_mlp import (
+    explicit as explicit,
+    mlp_branches as mlp_branches,
+)
 from shardbook.inputs.feed_batch import (
-    except_last,
-    numpy_rows,
-    rows_of_process,
+    except_last as except_last,
+    numpy_rows as numpy_rows,
+    rows_of_process as rows_of_process,
 )
 from shardbook.inputs.fsdp_adamw import (
-    LM_RULES,
-    clipped_adamw,
-    language_model,
-    next_token_loss,
-    residual_error,
-    residual_mlp,
-    tokens,
+    LM_RULES as LM_RULES,
+    clipped_adamw as clipped_adamw,
+    language_model as language_model,
+    next_token_loss as next_token_loss,
+    residual_error as residual_error,
+    residual_mlp as residual_mlp,
+    tokens as tokens,
 )
 from shardbook.inputs.fsdp_step import (
-    FSDP_SPECS,
-    SCALED_SPECS,
-    scaled_error,
-    squared_error,
+    FSDP_SPECS as FSDP_SPECS,
+    SCALED_SPECS as SCALED_SPECS,
+    scaled_error as scaled_error,
+    squared_error as squared_error,
 )
-from shardbook.inputs.init_boxed import dense, normed, random_key
+from shardbook.inputs.init_boxed import (
+    dense as dense,
+    normed as normed,
+    random_key as random_key,
+)
 from shardbook.inputs.mixed_precision_step import (
-    large_and_small,
-    mean_score,
-    mlp_error,
-    mlp_kernels,
+    large_and_small as large_and_small,
+    mean_score as mean_score,
+    mlp_error as mlp_error,
+    mlp_kernels as mlp_kernels,
 )
-from shardbook.inputs.one_metric import spread
-from shardbook.inputs.optimizer_like_params import adafactor, from_shapes
+from shardbook.inputs.one_metric import spread as spread
+from shardbook.inputs.optimizer_like_params import (
+    adafactor as adafactor,
+    from_shapes as from_shapes,
+)
 from shardbook.inputs.pipeline_forward import (
-    marked,
-    marked_block,
-    unit_block,
+    marked as marked,
+    marked_block as marked_block,
+    unit_block as unit_block,
 )
-from shardbook.inputs.place_batch import numpy_batch
-from shardbook.inputs.place_state import OVERLAPPING, placed
-from shardbook.inputs.repair_step import counting
+from shardbook.inputs.place_batch import numpy_batch as numpy_batch
+from shardbook.inputs.place_state import (
+    OVERLAPPING as OVERLAPPING,
+    placed as placed,
+)
+from shardbook.inputs.repair_step import counting as counting
 from shardbook.inputs.restore_onto import (
-    checkpoint,
-    dropout_mlp,
-    linear,
-    too_large,
-    truncated,
+    checkpoint as checkpoint,
+    dropout_mlp as dropout_mlp,
+    linear as linear,
+    too_large as too_large,
+    truncated as truncated,
 )
-from shardbook.inputs.resume_run import runs_of, training
-from shardbook.inputs.ring_attention import hard_to_add
+from shardbook.inputs.resume_run import (
+    runs_of as runs_of,
+    training as training,
+)
+from shardbook.inputs.ring_attention import hard_to_add as hard_to_add
 from shardbook.inputs.route_to_experts import (
-    EXPERT_SPECS,
-    expert_params,
-    padded_tokens,
+    EXPERT_SPECS as EXPERT_SPECS,
+    expert_params as expert_params,
+    padded_tokens as padded_tokens,
 )
 from shardbook.inputs.scan_layers import (
-    STACKED_SPECS,
-    in_jit,
-    residual_block,
-    stacked_params,
+    STACKED_SPECS as STACKED_SPECS,
+    in_jit as in_jit,
+    residual_block as residual_block,
+    stacked_params as stacked_params,
 )
 from shardbook.inputs.sequence_parallel_block import (
-    BLOCK_SPECS,
-    block_params,
+    BLOCK_SPECS as BLOCK_SPECS,
+    block_params as block_params,
 )
 from shardbook.inputs.shared import (
-    RULES,
-    backwards,
-    committed,
-    counted_mlp,
-    examples,
-    laid_out,
-    mesh_of,
-    mlp,
-    mlp_params,
-    named,
-    normal,
-    numpy_examples,
-    twice,
-    vision,
-    with_nan,
+    RULES as RULES,
+    backwards as backwards,
+    committed as committed,
+    counted_mlp as counted_mlp,
+    examples as examples,
+    laid_out as laid_out,
+    mesh_of as mesh_of,
+    mlp as mlp,
+    mlp_params as mlp_params,
+    named as named,
+    normal as normal,
+    numpy_examples as numpy_examples,
+    twice as twice,
+    vision as vision,
+    with_nan as with_nan,
 )
-from shardbook.inputs.vocab_parallel_loss import labels
+from shardbook.inputs.vocab_parallel_loss import labels as labels
 
-__all__ = [
-    "BLOCK_SPECS",
-    "EXPERT_SPECS",
-    "FSDP_SPECS",
-    "GRADIENT_SPECS",
-    "LM_RULES",
-    "OVERLAPPING",
-    "RULES",
-    "SCALED_SPECS",
-    "STACKED_SPECS",
-    "P",
-    "adafactor",
-    "adam",
-    "assorted",
-    "attention_params",
-    "backwards",
-    "block_params",
-    "checkpoint",
-    "clipped_adamw",
-    "committed",
-    "counted_mlp",
-    "counting",
-    "dense",
-    "dropout_mlp",
-    "examples",
-    "except_last",
-    "expert_params",
-    "explicit",
-    "from_shapes",
-    "gradients",
-    "hard_to_add",
-    "in_blocks",
-    "in_jit",
-    "in_shard_map",
-    "int32",
-    "kv_cache",
-    "labels",
-    "laid_out",
-    "language_model",
-    "large_and_small",
-    "linear",
-    "marked",
-    "marked_block",
-    "mean_score",
-    "mesh_of",
-    "mlp",
-    "mlp_branches",
-    "mlp_error",
-    "mlp_kernels",
-    "mlp_params",
-    "momentum",
-    "named",
-    "new_zeros",
-    "next_token_loss",
-    "normal",
-    "normed",
-    "numpy_batch",
-    "numpy_examples",
-    "numpy_rows",
-    "optimizer_on",
-    "padded_tokens",
-    "placed",
-    "random_key",
-    "residual_block",
-    "residual_error",
-    "residual_mlp",
-    "rows_of_process",
-    "runs_of",
-    "scaled_error",
-    "spread",
-    "squared_error",
-    "stacked_params",
-    "tokens",
-    "too_large",
-    "train",
-    "training",
-    "truncated",
-    "twice",
-    "unit_block",
-    "vision",
-    "with_nan",
-]
+# All of these, but not the modules that they are in.
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    if not name.startswith("_") and not inspect.ismodule(value)
+)
