@@ -42,5 +42,4 @@ def attention_params(
     }
     # In NumPy: jax would compile it for each shape.
     scaled = {name: each / dim**0.5 for name, each in params.items()}
-    placed: dict[str, jax.Array] = laid_out(scaled, specs, mesh)
-    return placed
+    return laid_out(scaled, specs, mesh)

@@ -43,5 +43,4 @@ def optimizer_on(
         spec = P("data") if sharded and leaf.ndim else P()
         return laid_out(leaf, spec, mesh)
 
-    placed: nnx.Optimizer[nnx.Module] = jax.tree.map(place, optimizer)
-    return placed
+    return jax.tree.map(place, optimizer)

@@ -42,8 +42,7 @@ def kv_cache(
             later = np.where(seen, array, 1e30)
             cache[name] = jnp.array(later, jnp.float32)
     spec = P("data", None, "model")
-    placed: dict[str, jax.Array] = laid_out(cache, spec, mesh)
-    return placed
+    return laid_out(cache, spec, mesh)
 
 
 def int32(value: int) -> jax.Array:

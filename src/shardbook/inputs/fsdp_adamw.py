@@ -50,8 +50,7 @@ class Block(nnx.Module):
         heads = jax.nn.dot_product_attention(q, k, v, is_causal=True)
         x = self.constrain(x + self.out(heads))
         hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
-        output: jax.Array = self.constrain(x + self.down(hidden))
-        return output
+        return self.constrain(x + self.down(hidden))
 
 
 _small = nnx.initializers.normal(0.02)
@@ -88,8 +87,7 @@ class LanguageModel(nnx.Module):
         x = self.constrain(self.embed(tokens))
         for block in self.blocks:
             x = block(x)
-        output: jax.Array = self.head(self.norm(x))
-        return output
+        return self.head(self.norm(x))
 
 
 def language_model(
@@ -160,8 +158,7 @@ def next_token_loss(model: Any, batch: dict[str, jax.Array]) -> jax.Array:
     losses = optax.softmax_cross_entropy_with_integer_labels(
         model(given), wanted
     )
-    mean: jax.Array = losses.mean()
-    return mean
+    return losses.mean()
 
 
 def tokens(
@@ -183,8 +180,7 @@ def tokens(
     rng = np.random.default_rng(seed)
     drawn = rng.random((rows, length + 1)) ** 2 * vocabulary
     batch = {"tokens": drawn.astype(np.int32)}
-    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
-    return placed
+    return laid_out(batch, P("data"), mesh)
 
 
 class ResidualMLP(CountedMLP):
@@ -200,8 +196,7 @@ class ResidualMLP(CountedMLP):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return ``(batch, size)`` for an x of that shape."""
         x = self.constrain(x)
-        output: jax.Array = self.constrain(x + super().__call__(x))
-        return output
+        return self.constrain(x + super().__call__(x))
 
 
 def residual_mlp(

@@ -21,8 +21,7 @@ def unit_block(kernel: jax.Array, x: jax.Array) -> jax.Array:
     """
     above = x - x.min(axis=-1, keepdims=True)
     length = jnp.linalg.norm(above, axis=-1, keepdims=True)
-    output: jax.Array = x + (above / length) @ kernel
-    return output
+    return x + (above / length) @ kernel
 
 
 def marked(x: jax.Array) -> jax.Array:

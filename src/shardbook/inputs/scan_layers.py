@@ -37,8 +37,7 @@ def stacked_params(layers: int, dim: int, hidden: int) -> dict[str, Any]:
             "bias": numpy_normal(layers, dim, seed=4) / layers,
         },
     }
-    placed: dict[str, Any] = jax.device_put(params)
-    return placed
+    return jax.device_put(params)
 
 
 STACKED_SPECS = {
@@ -67,8 +66,7 @@ def residual_block(params: dict[str, Any], x: jax.Array) -> jax.Array:
     """
     up, down = params["up"], params["down"]
     hidden = jax.nn.gelu((x * params["scale"]) @ up["kernel"] + up["bias"])
-    output: jax.Array = x + hidden @ down["kernel"] + down["bias"]
-    return output
+    return x + hidden @ down["kernel"] + down["bias"]
 
 
 def in_jit(function: Callable[..., Any]) -> Callable[..., Any]:

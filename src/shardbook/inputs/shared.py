@@ -49,8 +49,7 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
     Returns:
         An array on the first device, uncommitted.
     """
-    x: jax.Array = jax.device_put(numpy_normal(*shape, seed=seed))
-    return x
+    return jax.device_put(numpy_normal(*shape, seed=seed))
 
 
 def numpy_normal(*shape: int, seed: int = 0) -> Any:
@@ -105,8 +104,7 @@ class MLP(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return ``(..., out_dim)`` for an x of ``(..., in_dim)``."""
-        output: jax.Array = self.down(jax.nn.gelu(self.up(x)))
-        return output
+        return self.down(jax.nn.gelu(self.up(x)))
 
 
 class Vision(nnx.Module):
@@ -129,8 +127,7 @@ class Vision(nnx.Module):
         tokens += self.attention(tokens)
         for layer in self.layers:
             tokens += layer(tokens)
-        output: jax.Array = self.head(self.dropout(tokens).mean(axis=1))
-        return output
+        return self.head(self.dropout(tokens).mean(axis=1))
 
 
 def mlp(
@@ -247,8 +244,7 @@ def counted_mlp(
         spec = specs.get(name, P()) if sharded else P()
         return laid_out(leaf, spec, mesh)
 
-    placed: CountedMLP = jax.tree.map_with_path(place, model)
-    return placed
+    return jax.tree.map_with_path(place, model)
 
 
 def laid_out(tree: Any, specs: Any, mesh: Mesh) -> Any:
@@ -315,5 +311,4 @@ def examples(
         ``(size, out_dim)``, both laid out as ``P("data")``.
     """
     batch = numpy_examples(size, in_dim, out_dim)
-    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
-    return placed
+    return laid_out(batch, P("data"), mesh)
