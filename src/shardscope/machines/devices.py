@@ -56,12 +56,12 @@ class _Gpu(NamedTuple):
 
     Attributes:
         kind: The name that its driver and jax have for it.
-        memory: Bytes of memory, of the data sheet.
+        memory: GB of memory, of the data sheet.
         capability: The compute capability, times ten.
         cores: Streaming multiprocessors.
-        shared: Bytes of shared memory of a multiprocessor.
-        bandwidth: Bytes a second of the memory.
-        cache: Bytes of the L2 cache.
+        shared: KiB of shared memory of a multiprocessor.
+        bandwidth: GB a second of the memory.
+        cache: MiB of the L2 cache.
         clock: Highest clock rate, in GHz.
     """
 
@@ -89,52 +89,16 @@ TPUS = {
     "v6e": _Tpu("TPU v6 lite", int(31.24 * _GIB), _FLAT),
 }
 GPUS = {
-    "a100": _Gpu(
-        "NVIDIA A100-SXM4-80GB",
-        80 * 10**9,
-        80,
-        108,
-        164 * 2**10,
-        2039 * 10**9,
-        40 * 2**20,
-        1.41,
-    ),
-    "h100": _Gpu(
-        "NVIDIA H100 80GB HBM3",
-        80 * 10**9,
-        90,
-        132,
-        228 * 2**10,
-        3352 * 10**9,
-        50 * 2**20,
-        1.98,
-    ),
-    "h200": _Gpu(
-        "NVIDIA H200",
-        141 * 10**9,
-        90,
-        132,
-        228 * 2**10,
-        4800 * 10**9,
-        50 * 2**20,
-        1.98,
-    ),
-    "b200": _Gpu(
-        "NVIDIA B200",
-        180 * 10**9,
-        100,
-        148,
-        228 * 2**10,
-        7700 * 10**9,
-        126 * 2**20,
-        1.965,
-    ),
+    "a100": _Gpu("NVIDIA A100-SXM4-80GB", 80, 80, 108, 164, 2039, 40, 1.41),
+    "h100": _Gpu("NVIDIA H100 80GB HBM3", 80, 90, 132, 228, 3352, 50, 1.98),
+    "h200": _Gpu("NVIDIA H200", 141, 90, 132, 228, 4800, 50, 1.98),
+    "b200": _Gpu("NVIDIA B200", 180, 100, 148, 228, 7700, 126, 1.965),
 }
 
 # Bytes of memory that a program can have on a device of each kind.
 MEMORY = {
     **{tpu.kind: tpu.memory for tpu in TPUS.values()},
-    **{gpu.kind: gpu.memory for gpu in GPUS.values()},
+    **{gpu.kind: gpu.memory * 10**9 for gpu in GPUS.values()},
 }
 
 
@@ -281,12 +245,12 @@ def _describe(gpu: _Gpu) -> str:
         gpu_device_info {{
             cuda_compute_capability {{ major: {major} minor: {minor} }}
             core_count: {gpu.cores}
-            device_memory_size: {gpu.memory}
-            memory_bandwidth: {gpu.bandwidth}
-            l2_cache_size: {gpu.cache}
+            device_memory_size: {gpu.memory * 10**9}
+            memory_bandwidth: {gpu.bandwidth * 10**9}
+            l2_cache_size: {gpu.cache * 2**20}
             clock_rate_ghz: {gpu.clock}
-            shared_memory_per_core: {gpu.shared}
-            shared_memory_per_block_optin: {gpu.shared - 1024}
+            shared_memory_per_core: {gpu.shared * 2**10}
+            shared_memory_per_block_optin: {(gpu.shared - 1) * 2**10}
             shared_memory_per_block: {48 * 2**10}
             fpus_per_core: {64 if gpu.capability == 80 else 128}
             threads_per_block_limit: 1024
