@@ -20,7 +20,9 @@ OP_NAME = re.compile(r'op_name="([^"]*)"')
 _NAME = re.compile(r"%([\w.-]+)")
 _OPCODE = re.compile(r" ([a-z][a-z0-9-]*)\(")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_SIZES = re.compile(r"\[([\d,<=]*)\]")
 _PARAMETER = re.compile(r" parameter\((\d+)\)")
+_CONSTANT = re.compile(r" constant\((\d+)\)")
 _INDEX = re.compile(r"\), index=(\d+)")
 _LOOP = re.compile(r"\b(condition|body)=%([\w.-]+)")
 _CALLED = re.compile(
@@ -166,12 +168,17 @@ def arrays_in(type_: str) -> list[str]:
     return [f"{kind}[{sizes}]" for kind, sizes in _ARRAY.findall(type_)]
 
 
+def sizes_in(type_: str) -> list[int]:
+    """Read the sizes of the first array of a type."""
+    found = _SIZES.search(type_)
+    return [int(n) for n in re.findall(r"\d+", found[1])] if found else []
+
+
 def bytes_in(array: str) -> int:
     """Count the bytes of an array such as ``"f32[8,4]"``."""
-    kind, _, sizes = array.rstrip("]").partition("[")
+    kind = array.partition("[")[0]
     bits = 8 if kind == "pred" else int(re.findall(r"\d+", kind)[0])
-    count = math.prod(map(int, filter(None, sizes.split(","))))
-    return -(-count * bits // 8)
+    return -(-math.prod(sizes_in(array)) * bits // 8)
 
 
 # --- How often loops turn ---
@@ -233,10 +240,7 @@ def _computing(computation: Computation, name: str) -> Instruction | None:
 
 def _constant(instruction: Instruction | None) -> int | None:
     """Read a constant."""
-    if instruction is None:
-        return None
-    found = re.search(r" constant\((\d+)\)", instruction.text)
-    return int(found[1]) if found else None
+    return _number(_CONSTANT, instruction.text) if instruction else None
 
 
 # --- What a call runs, and how often ---

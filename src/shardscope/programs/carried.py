@@ -1,6 +1,6 @@
 """What a turn of a compiled loop takes from the turn before."""
 
-import re
+import math
 from collections.abc import Callable, Collection
 
 from shardscope.hlo import (
@@ -11,6 +11,7 @@ from shardscope.hlo import (
     arrays_in,
     bytes_in,
     root_of,
+    sizes_in,
     trips_of,
 )
 from shardscope.programs.collective import SENT
@@ -64,9 +65,13 @@ def is_passed_on(
         if name != own and _contains(each, module, joins)
     }
     before = _all_behind(body, sent, apart)
+
+    def count(name: str) -> int:
+        return math.prod(sizes_in(body[name].type))
+
     for name in before:
         at = _slot(body, name)
-        if at is None or _elements(body[name]) != _elements(body[sent[0]]):
+        if at is None or count(name) != count(sent[0]):
             continue
         after = _all_behind(body, root.operands[at : at + 1], apart)
         if own in after and any(
@@ -87,15 +92,6 @@ def _slot(body: Computation, name: str) -> int | None:
         return None
     given = body.get(each.operands[0])
     return each.index if given and given.opcode == "parameter" else None
-
-
-def _elements(each: Instruction) -> int:
-    """Count the elements of the first array of a value."""
-    count = 1
-    for array in arrays_in(each.type)[:1]:
-        for size in re.findall(r"\d+", array.partition("[")[2]):
-            count *= int(size)
-    return count
 
 
 def _all_behind(

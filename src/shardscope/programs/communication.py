@@ -25,10 +25,10 @@ from shardscope.programs.collective import (
     Collective,
 )
 from shardscope.programs.groups import (
+    PAIRS,
     Groups,
     axes_along,
     groups_of,
-    listed,
 )
 
 # What only collectives have, and not those that merely end one.
@@ -37,7 +37,6 @@ _OPCODE = re.compile(rf"({'|'.join(KINDS)})(?:-start)?")
 # The TPU's compiler may spread one over several fusions, with what else is
 # computed meanwhile.
 _CHAIN = re.compile(r"channel_id=(\d+),.* frontend_attributes=\{chain_id=")
-_PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
 _INSERTED = 'is_spmd_generated="true"'
 _REDUCTIONS = ("add", "maximum", "minimum", "multiply", "and", "or")
 _DIMENSION = re.compile(r"\bdimensions=\{(\d+)\}")
@@ -76,8 +75,8 @@ def communication(
     for run in runs:
         kind = _kind(run)
         attributes = re.sub(r'"[^"]*"', "", run.instruction.text)
-        pairs = _PAIRS.search(attributes)
-        groups = _groups(attributes, devices)
+        pairs = PAIRS.search(attributes)
+        groups = groups_of(attributes, devices)
         if pairs:
             group = 2 if any(one != other for one, other in groups) else 1
         else:
@@ -124,20 +123,13 @@ def communication(
     return tuple(found)
 
 
-def _groups(attributes: str, devices: int) -> Groups:
-    """Give the groups of a collective, or the pairs of a permute."""
-    if pairs := _PAIRS.search(attributes):
-        return listed(pairs[1])
-    return groups_of(attributes, devices)
-
-
 def _joining(pairs: Groups, devices: int) -> Callable[[Instruction], bool]:
     """Find the collectives that join devices of a pair."""
 
     @cache
     def joins(text: str) -> bool:
         attributes = re.sub(r'"[^"]*"', "", text)
-        groups = [{*group} for group in _groups(attributes, devices)]
+        groups = [{*group} for group in groups_of(attributes, devices)]
         return any(
             one != other and {one, other} <= group
             for one, other in pairs

@@ -17,13 +17,13 @@ from shardscope.hlo import (
     Sources,
     direction_of,
     runs_of,
+    sizes_in,
 )
 from shardscope.lines import short
 from shardscope.tables import Table, html_of, numbers_table, text_of
 
 # How many lines are shown, those with the most FLOPs.
 _SHOWN = 8
-_SIZES = re.compile(r"\[([\d,<=]*)\]")
 _CONTRACTED = re.compile(r"\blhs_contracting_dims=\{([\d,]*)\}")
 _LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")
 _WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
@@ -163,11 +163,13 @@ def _flops(run: Run, module: Module) -> int:
     """Count the FLOPs of one product."""
     each = run.instruction
     within = module.computations[run.within]
-    left, right = (_sizes(within[name].type) for name in each.operands[:2])
+    left, right = (
+        sizes_in(within[name].type) for name in each.operands[:2]
+    )
     if each.opcode == "dot":
         contracted = _CONTRACTED.search(each.text)
         axes = contracted[1].split(",") if contracted else []
-        return _of_dot(left, _sizes(each.type), axes)
+        return _of_dot(left, sizes_in(each.type), axes)
     target = _TARGET.search(each.text)
     config = _CONFIG.search(each.text)
     if target and config and target[1] == "cublas":
@@ -175,10 +177,10 @@ def _flops(run: Run, module: Module) -> int:
         axes = numbers["dot_dimension_numbers"]
         return _of_dot(
             left,
-            _sizes(each.type),
+            sizes_in(each.type),
             axes["lhs_contracting_dimensions"],
         )
-    arrays = (left, right, _sizes(each.type))
+    arrays = (left, right, sizes_in(each.type))
     order = _BACKWARD.get(target[2] if target else "", (0, 1, 2))
     return _of_convolution(each.text, *(arrays[at] for at in order))
 
@@ -250,10 +252,3 @@ def _overlaps(
         inside = (places >= 0) & (places < given * apart - apart + 1)
         count += int(np.count_nonzero(inside & (places % apart == 0)))
     return count
-
-
-def _sizes(type_: str) -> list[int]:
-    """Read the sizes of the first array of a type."""
-    found = _SIZES.search(type_)
-    sizes = found[1].replace("<=", "") if found else ""
-    return [int(size) for size in sizes.split(",") if size]

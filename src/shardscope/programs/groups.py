@@ -8,6 +8,7 @@ import numpy as np
 
 # Groups of devices, by their positions in the order of the mesh.
 Groups = Sequence[Sequence[int]]
+PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d,]*\},?)*)\}")
 
 
 # --- Devices ---
@@ -22,7 +23,12 @@ def listed(text: str) -> list[list[int]]:
 
 
 def groups_of(attributes: str, devices: int) -> Groups:
-    """Read the groups of a collective in each way that XLA writes them."""
+    """Read the groups of a collective in each way that XLA writes them.
+
+    Of a permute, these are the pairs of devices.
+    """
+    if pairs := PAIRS.search(attributes):
+        return listed(pairs[1])
     if found := re.search(r"replica_groups=\{(\{.*?\})\}", attributes):
         return listed(found[1])
     if found := re.search(
