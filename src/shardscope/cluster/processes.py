@@ -11,6 +11,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import CodeType
@@ -21,7 +22,6 @@ import numpy as np
 import psutil
 
 from shardscope.cluster.fates import (
-    Fate,
     Raised,
     Returned,
     causes,
@@ -134,7 +134,13 @@ def processes(
         )
     work = _work(target, arguments)
     for _ in range(PORTS):
-        fates, why = _run(work, processes, devices, seconds, timeout)
+        with group(partial(_start, work), processes, devices) as members:
+            try:
+                why = watch(members, seconds, timeout)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(whereabouts(fates_of(members)))
+                raise
+            fates = fates_of(members)
         if not any(
             isinstance(each, Raised)
             and TAKEN in each.words
@@ -168,14 +174,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Give how a value is made again in the other process."""
         jax = sys.modules.get("jax")
         if jax and isinstance(value, jax.Array):
-            return _same, (_in_numpy(value),)
+            return np.asarray, (_in_numpy(value),)
         if isinstance(value, CodeType):
             return marshal.loads, (marshal.dumps(value),)
         return super().reducer_override(value)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _in_numpy(array: Any) -> Any:
@@ -281,26 +283,7 @@ def _environment(devices: int) -> dict[str, str]:
     }
 
 
-def _run(
-    work: bytes,
-    processes: int,
-    devices: int,
-    seconds: float,
-    timeout: float | None,
-) -> tuple[dict[int, Fate], str]:
-    """Start the members, and watch them until one or all have ended."""
-    with group(
-        lambda seat: _start(seat, work), processes, devices
-    ) as members:
-        try:
-            why = watch(members, seconds, timeout)
-        except KeyboardInterrupt as interrupt:
-            interrupt.add_note(whereabouts(fates_of(members)))
-            raise
-        return fates_of(members), why
-
-
-def _start(seat: Seat, work: bytes) -> Member:
+def _start(work: bytes, seat: Seat) -> Member:
     """Start a member, and send it what it is to do."""
     link, theirs = Pipe()
     label = f"[{seat.process}] "
