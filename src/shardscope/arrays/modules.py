@@ -34,18 +34,14 @@ def is_variable(node: Any) -> bool:
     return bool(nnx) and isinstance(node, nnx.Variable)
 
 
-def jit_for(tree: Any) -> Callable[..., Any]:
+def jit_for(tree: Any) -> Any:
     """Give nnx.jit for arguments with Modules, or else jax.jit.
 
     Under jax.jit, what a function writes into a Module is lost, and XLA
     would leave out the work that leads to it.
     """
     nodes = jax.tree.leaves(tree, is_leaf=is_graph_node)
-    nnx = _nnx()
-    jit: Callable[..., Any] = (
-        nnx.jit if any(map(is_graph_node, nodes)) else jax.jit
-    )
-    return jit
+    return _nnx().jit if any(map(is_graph_node, nodes)) else jax.jit
 
 
 def expand_modules(tree: Any) -> Any:
