@@ -111,25 +111,18 @@ class Walk:
         result: Tree = []
         for each in self._computations[name].values():
             self.end += 1
-            if each.opcode == "parameter":
-                tree = self._parameter(each, given)
-            else:
+            if each.opcode != "parameter":
                 operands = [made[other] for other in each.operands]
                 tree = self._step(each, operands)
+            elif given is not None:
+                tree = given[number_of(each)]
+            else:
+                tree = self.parameters[number_of(each)] = self._new(each)
             made[each.name] = tree
             if each.is_root:
                 result = tree
         self._use([result])
         return result
-
-    def _parameter(
-        self, each: Instruction, given: Sequence[Tree] | None
-    ) -> Tree:
-        number = number_of(each)
-        if given is not None:
-            return given[number]
-        self.parameters[number] = self._new(each)
-        return self.parameters[number]
 
     def _step(self, each: Instruction, operands: list[Tree]) -> Tree:
         """Walk over an instruction; return what it gives."""

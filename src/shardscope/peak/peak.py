@@ -70,12 +70,12 @@ class PeakArray:
     array: str
     count: int
     bytes: int
-    argument: str
-    what: str
-    is_result: bool
-    direction: str
-    line: str
-    op_name: str
+    argument: str = ""
+    what: str = ""
+    is_result: bool = False
+    direction: str = ""
+    line: str = ""
+    op_name: str = ""
 
     def __repr__(self) -> str:
         words = _in_words(self, self.line and name_of(self.line))
@@ -149,26 +149,12 @@ def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
         names: The names of its parameters, by number.
         total: The bytes that XLA assigns to it.
     """
-    constants = [
-        PeakArray(
-            array=each.array,
-            count=1,
-            bytes=each.bytes,
-            argument="",
-            what="constant",
-            is_result=False,
-            direction="",
-            line=each.line,
-            op_name="",
-        )
-        for each in constants_of(module)
+    found = [
+        PeakArray(x.array, 1, x.bytes, what="constant", line=x.line)
+        for x in constants_of(module)
     ]
     buffers, at = Packing(module).peak()
     entry, sources = module.computations[module.entry], Sources(module.head)
-    alike: defaultdict[tuple[object, ...], list[PeakArray]]
-    alike = defaultdict(list)
-    for each in constants:
-        alike[_key(each)].append(each)
     for buffer in buffers:
         value = _held(buffer, at)
         if buffer.parameter is not None:
@@ -179,17 +165,22 @@ def peak_of(module: Module, names: Mapping[int, str], total: int) -> Peak:
             name, op_name = "", maker.op_name
             what = _what(maker, entry, names)
             line = sources.of(maker.text)
-        each = PeakArray(
-            array=value.shape.array,
-            count=1,
-            bytes=buffer.bytes,
-            argument=name,
-            what=what,
-            is_result=value.first is buffer.result,
-            direction=direction_of(op_name),
-            line=line,
-            op_name=op_name,
+        found.append(
+            PeakArray(
+                value.shape.array,
+                1,
+                buffer.bytes,
+                argument=name,
+                what=what,
+                is_result=value.first is buffer.result,
+                direction=direction_of(op_name),
+                line=line,
+                op_name=op_name,
+            )
         )
+    alike: defaultdict[tuple[object, ...], list[PeakArray]]
+    alike = defaultdict(list)
+    for each in found:
         alike[_key(each)].append(each)
     arrays = [
         replace(
