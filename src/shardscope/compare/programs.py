@@ -58,7 +58,11 @@ def compare(
             "bytes and FLOPs are compared, but not how often collectives "
             "run."
         )
-    changes = [*_of_machine(before, after)]
+    changes = []
+    there, here = machine_of(before), machine_of(after)
+    if there != here:
+        words = f"the machine: {there} -> {here}"
+        changes.append(Change("changed", "machine", words))
     if before["arrays"] is None or after["arrays"] is None:
         notes.append(
             "Arguments and transfers are not compared: they are unknown of "
@@ -121,14 +125,6 @@ def machine_of(record: Record) -> str:
     """Name the chip and the mesh that a program is for."""
     mesh = sizes_of(record["mesh"])
     return f"{record['chip'] or 'an unknown chip'}, {mesh or 'no mesh'}"
-
-
-def _of_machine(before: Record, after: Record) -> Iterator[Change]:
-    """Compare what two programs are for."""
-    machines = machine_of(before), machine_of(after)
-    if machines[0] != machines[1]:
-        words = f"the machine: {machines[0]} -> {machines[1]}"
-        yield Change("changed", "machine", words)
 
 
 def _on_the_same_mesh(before: Record, after: Record) -> Record:
