@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pytest
 
@@ -25,7 +25,6 @@ _OTHER = re.compile(r"[^\w.,=\[\]-]")
 _LONGEST = 120
 # The names under which the report of a test has its files.
 _USED, _WRITTEN = "shardscope", "shardscope written"
-Found = TypeVar("Found", "Program", "TreeLayout")
 
 
 def _prefix(item: pytest.Item) -> Path:
