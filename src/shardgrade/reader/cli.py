@@ -38,19 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# What a change of a program or layout looks like. What is no longer
-# donated needs memory.
-CHANGES = {
-    "new": "red",
-    "grown": "red",
-    "changed": "yellow",
-    "shrunk": "green",
-    "gone": "green",
-    "new donation": "green",
-    "grown donation": "green",
-    "shrunk donation": "red",
-    "gone donation": "red",
-}
+# What a change of a program or layout looks like.
+CHANGES = {"new": "red", "grown": "red", "changed": "yellow"}
 PIPED: Any = "-"
 OUTPUT = Console(highlight=False)
 ERRORS = Console(stderr=True, highlight=False)
@@ -624,9 +613,10 @@ def diff(
     for each, line in zip_longest(found.changes, found.lines()):
         text = Text(visible(line))
         if each:
-            style = CHANGES.get(
-                f"{each.change} {each.part}", CHANGES[each.change]
-            )
+            style = CHANGES.get(each.change, "green")
+            # What is no longer donated needs memory.
+            if each.part == "donation":
+                style = {"red": "green", "green": "red"}.get(style, style)
             text.stylize(style, end=len(each.change))
         _say(OUTPUT, text)
     raise typer.Exit(1 if found else 0)
