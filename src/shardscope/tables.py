@@ -42,10 +42,9 @@ class Table:
     Attributes:
         columns: The columns.
         rows: The cells of each row.
-        joint: A pattern for the places where a cell of the first column
-            divides into parts. The default is for paths.
-        then: A pattern for the places where it divides if parts have to be
-            left out of what remains.
+        joints: A pattern for the places where a cell of the first column
+            divides into parts, and others for where it divides if parts
+            have to be left out of what remains. The default is for paths.
         keeps_start: Whether the first part always stays.
         hidden: First cells of rows that are not shown, as which no cell
             may be read where a part of it is left out.
@@ -55,8 +54,7 @@ class Table:
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    joint: str = r"(?=[.\[])"
-    then: str = ""
+    joints: tuple[str, ...] = (r"(?=[.\[])",)
     keeps_start: bool = False
     hidden: Sequence[str] = ()
     total: bool = False
@@ -64,11 +62,7 @@ class Table:
 
     def parts(self, cell: str) -> list[str]:
         """Divide a cell of the first column."""
-        return _divided(cell, "|".join(filter(None, self._joints)))
-
-    @property
-    def _joints(self) -> tuple[str, str]:
-        return self.joint, self.then
+        return _divided(cell, "|".join(self.joints))
 
     def shortened(self, cell: str, room: int) -> str:
         """Leave out parts of a cell of the first column until it has room.
@@ -77,7 +71,7 @@ class Table:
         which the cell could be read as another row's. The last one stays.
         """
         shown = cell
-        for joint in filter(None, self._joints):
+        for joint in self.joints:
             shown = self._without_parts(shown, cell, joint, room)
         return shown
 

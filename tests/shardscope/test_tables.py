@@ -43,7 +43,7 @@ LINES = Table(
         ("1 all-reduce over data, backward, model.py:8", "64"),
         ("1 all-reduce over data, forward, model.py:8", "64"),
     ),
-    joint="(?<=, )",
+    joints=("(?<=, )",),
     keeps_start=True,
 )
 
@@ -119,8 +119,7 @@ def test_a_row_loses_the_start_of_a_path_first() -> None:
     table = Table(
         LINES.columns,
         ((f"{row}forward, model.py:7", "64"),),
-        joint=_IN_PATHS,
-        then="(?<=, )",
+        joints=(_IN_PATHS, "(?<=, )"),
         keeps_start=True,
     )
     start = "4 all-gather of params….up.kernel over data, "

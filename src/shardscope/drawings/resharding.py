@@ -114,7 +114,7 @@ class _Resharding:
                 Column("receives (bytes)", right=True),
             ),
             tuple(rows),
-            joint="(?<=, )",
+            joints=("(?<=, )",),
             indent="  ",
         )
 

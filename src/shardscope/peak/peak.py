@@ -131,8 +131,8 @@ class Peak:
             (f"difference, {self.difference:+.1%}", difference),
         ]
         title, unit = "arrays at the peak", "bytes on one device"
-        joint = "(?<=, )|(?<=/)"
-        return numbers_table(title, unit, rows, _SHOWN, totals, joint=joint)
+        how = {"joints": ("(?<=, )|(?<=/)",)}
+        return numbers_table(title, unit, rows, _SHOWN, totals, **how)
 
     def __repr__(self) -> str:
         return text_of(self._table)

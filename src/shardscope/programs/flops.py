@@ -114,8 +114,8 @@ class Flops:
                 ("kernels, which are not counted", f"{self.kernels:,}")
             )
         title, unit = "matrix products", "FLOPs on one device"
-        joint = "(?<=, )"
-        return numbers_table(title, unit, rows, _SHOWN, totals, joint=joint)
+        how = {"joints": ("(?<=, )",)}
+        return numbers_table(title, unit, rows, _SHOWN, totals, **how)
 
     def __repr__(self) -> str:
         return text_of(self._table)

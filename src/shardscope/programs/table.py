@@ -72,7 +72,7 @@ def tables_of(program: "Program") -> list[Table]:
     unit = "bytes that a device sends"
     lines = [(*row, 1) for row in rows_of(program.communication)]
     table = _largest("collectives", unit, lines, _COLLECTIVES)
-    tables.append(replace(table, joint=_IN_PATHS, then="(?<=, )"))
+    tables.append(replace(table, joints=(_IN_PATHS, "(?<=, )")))
     rows = _rolled_up(program.transfers)
     tables.append(_largest("transfers before it starts", "bytes", rows))
     return tables
