@@ -123,8 +123,10 @@ class Attempt:
             NotWritten: If it raises NotImplementedError.
         """
         self.name_call(call, given)
+        # A call may begin with an input that is given the function.
+        result: Any = INPUTS.get(call.partition("(")[0], self.function)
         # Made first, so that nothing but the attempt is watched.
-        result, calls = begin(call, self.problem, self.function)
+        calls = arguments(call, **{self.problem: self.function})
         self.arguments, _ = calls[0]
         with watched or contextlib.nullcontext(), self.running():
             for positional, named in calls:
@@ -208,23 +210,6 @@ def arguments(
         found.append(([value(each) for each in node.args], named))
         node = node.func
     return found[::-1]
-
-
-def begin(
-    call: str, problem: str, function: Any
-) -> tuple[Any, list[tuple[list[Any], dict[str, Any]]]]:
-    """Give what a call begins with, and the arguments of each call.
-
-    Args:
-        call: A call of the problem, or of an input that is given it.
-        problem: The name of the problem.
-        function: What the name stands for.
-
-    Returns:
-        The function or the input, and what :func:`arguments` gives.
-    """
-    first = INPUTS.get(call.partition("(")[0], function)
-    return first, arguments(call, **{problem: function})
 
 
 def pasteable(call: str) -> str:
