@@ -102,14 +102,12 @@ CALLED = {
 def read_mistakes(problem: str) -> tuple[Mistake, ...]:
     """Read the mistakes that can be made at a problem, its own first."""
     table = tomllib.loads(LIST.read_text(encoding="utf-8"))
-    entries = [*table.get(problem, []), *table["any"]]
-    also = [tuple(map(tuple, each.pop("also", ()))) for each in entries]
-    found = [
-        Mistake(**each, also=more)
-        for each, more in zip(entries, also, strict=True)
-    ]
     text = read_solution(problem)
-    return tuple(each for each in found if each.right in text)
+    return tuple(
+        Mistake(**each | {"also": tuple(map(tuple, each.get("also", ())))})
+        for each in (*table.get(problem, ()), *table["any"])
+        if each["right"] in text
+    )
 
 
 def name_mistake(
