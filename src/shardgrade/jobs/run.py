@@ -102,7 +102,14 @@ def grade(task: Task) -> Verdict:
             attempt.find()
             missing, remarks = _check(attempt, todo, where, at)
             at.check, at.name, at.case = "deprecated", "", ""
-            _require_nothing_deprecated(attempt, checks)
+            if attempt.deprecations:
+                raise Wrong(
+                    "the result is right, by a route that jax or flax "
+                    "warns of",
+                    got=attempt.deprecations[0],
+                    expected="no DeprecationWarning",
+                    read=getattr(checks, "DEPRECATED", "Sources"),
+                )
             compared: dict[str, tuple[str, str]] = {}
             if not elsewhere:
                 tell("comparing with the solution")
@@ -262,18 +269,6 @@ def _checks(problem: str, devices: int) -> ModuleType:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", devices)
     return importlib.import_module(f"shardgrade.checks.{problem}")
-
-
-def _require_nothing_deprecated(
-    attempt: Attempt, checks: ModuleType
-) -> None:
-    if attempt.deprecations:
-        raise Wrong(
-            "the result is right, by a route that jax or flax warns of",
-            got=attempt.deprecations[0],
-            expected="no DeprecationWarning",
-            read=getattr(checks, "DEPRECATED", "Sources"),
-        )
 
 
 def _compare(
