@@ -20,7 +20,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from shardscope.propagation.inlining import functions_of, operations_in
 from shardscope.propagation.meshes import meshes_in
-from shardscope.propagation.shardy import read_results, run_passes
+from shardscope.propagation.shardy import _shardings, _spec, run_passes
 
 TAG = "shardscope.tag"
 # A program has but the address of what it calls back, and may be compiled
@@ -117,7 +117,9 @@ def specs_of(module: Any) -> dict[str, tuple[str, set[Any]]]:
         if TAG in each.attributes and not is_manual(each):
             tag = ir.StringAttr(each.attributes[TAG]).value
             words = f"{each.name} {each.results[0].type} {each.location}"
-            (spec,) = read_results(each)
+            (sharding,) = _shardings(each.attributes) or [None]
+            whole = ((),) * len(each.results[0].type.shape)
+            spec = _spec(sharding) or whole
             found[tag] = words, found[tag][1] | {spec}
     return found
 

@@ -260,7 +260,9 @@ class _Reader:
             )
             for at, value in enumerate(operation.results)
         ]
-        taken, made, sizes = self._rule(attributes)
+        taken, made, sizes = (), (), ()
+        if _RULE in attributes:
+            taken, made, sizes = self._factors(attributes[_RULE])
         return Operation(
             name,
             operands,
@@ -334,12 +336,6 @@ class _Reader:
         )
         return self.arrays[value]
 
-    def _rule(self, attributes: Any) -> Any:
-        """Read the factors of operands and results, and their sizes."""
-        if _RULE not in attributes:
-            return (), (), ()
-        return self._factors(attributes[_RULE])
-
 
 def _frames(location: str) -> Frames:
     """Read the lines that a location has."""
@@ -361,13 +357,6 @@ def _shardings(attributes: Any) -> list[Any]:
         return []
     each = sdy.TensorShardingPerValueAttr(attributes[key]).shardings
     return [sdy.TensorShardingAttr(sharding) for sharding in each]
-
-
-def read_results(operation: Any) -> list[Spec]:
-    """Read the specs of the results of an operation."""
-    specs = [_spec(each) for each in _shardings(operation.attributes)]
-    ranks = [len(result.type.shape) for result in operation.results]
-    return specs or [((),) * rank for rank in ranks]
 
 
 def _names(origins: Any) -> dict[str, str]:
