@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -23,37 +24,33 @@ from shardgrade.reader import attempt_files
 AGAIN = 5
 
 
+@dataclass
 class Watch:
     """What is on the screen, and what changes it.
 
-    Args:
+    Attributes:
         console: Where to show it.
         path: The attempt to begin with.
         sandbox: Where to grade.
         job: Makes the job for an attempt at a problem.
         note: Notes that an attempt is right, if it is.
         shows: What keys show of a problem and its file.
+        again: How many saves have come since the last verdict.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        path: Path,
-        sandbox: Sandbox,
-        job: Callable[[str, Path], Job],
-        note: Callable[[Verdict, Path], None],
-        shows: dict[str, Callable[[str, Path], RenderableType]],
-    ) -> None:
-        self.console, self.path = console, path
-        self.sandbox, self.job, self.note = sandbox, job, note
-        self.shows = shows
-        self.last = NAMES[0]
-        self.verdict: Verdict | None = None
-        self.below: RenderableType = ""
-        self.changed = self.ended = False
-        # How many saves have come since the last verdict.
-        self.again = 0
-        self.time = ""
+    console: Console
+    path: Path
+    sandbox: Sandbox
+    job: Callable[[str, Path], Job]
+    note: Callable[[Verdict, Path], None]
+    shows: dict[str, Callable[[str, Path], RenderableType]]
+    last: str = NAMES[0]
+    verdict: Verdict | None = None
+    below: RenderableType = ""
+    changed: bool = False
+    ended: bool = False
+    again: int = 0
+    time: str = ""
 
     @property
     def problem(self) -> str:

@@ -7,6 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -42,35 +43,34 @@ GRACE = 1
 ANSWER = 2
 
 
+@dataclass(eq=False)
 class Member:
     """One of the processes, seen from outside.
 
-    Args:
+    Attributes:
         process: The process, which leads a process group.
         link: Where it sends what becomes of it.
         outputs: What it prints.
         trace: The file that it writes down where it is.
         told: What to call with anything else that it sends.
+        fate: What became of it, if that is known.
+        joined: Whether it has joined the others.
+        ended: Whether it has ended.
+        thread: The id of its main thread, once it has sent that.
     """
 
-    def __init__(
-        self,
-        process: psutil.Process,
-        link: Connection,
-        outputs: Sequence[Lines],
-        trace: str,
-        told: Callable[[Any], None] = lambda _: None,
-    ) -> None:
-        self.link = link
-        self.outputs = [*outputs]
-        self.fate: Fate | None = None
-        self.joined = False
-        self.ended = False
-        self._process = process
-        self._family = {process}
-        self._trace = Path(trace)
-        self._told = told
-        self._thread = 0
+    process: psutil.Process
+    link: Connection
+    outputs: Sequence[Lines]
+    trace: str
+    told: Callable[[Any], None] = lambda _: None
+    fate: Fate | None = None
+    joined: bool = False
+    ended: bool = False
+    thread: int = 0
+
+    def __post_init__(self) -> None:
+        self._family = {self.process}
 
     def hear(self) -> None:
         """Take in what it has sent."""
@@ -80,18 +80,18 @@ class Member:
                     case "joined":
                         self.joined = True
                     case int(thread):
-                        self._thread = thread
+                        self.thread = thread
                     case Returned() | Raised() | Exited() as fate:
                         self.fate = fate
                         # It may end, and its children have no parent then.
                         self.family()
                     case words:
-                        self._told(words)
+                        self.told(words)
 
     def look(self) -> None:
         """See whether it has ended, and how."""
         with contextlib.suppress(psutil.TimeoutExpired):
-            code = self._process.wait(0)
+            code = self.process.wait(0)
             self.ended = True
             # Its last words may be in the link still.
             self.hear()
@@ -107,18 +107,18 @@ class Member:
     def family(self) -> set[psutil.Process]:
         """Give it and its children, with those that it had before."""
         with contextlib.suppress(psutil.Error):
-            self._family.update(self._process.children(recursive=True))
+            self._family.update(self.process.children(recursive=True))
         return self._family
 
     def ask(self) -> None:
         """Have it write down where its threads are."""
-        if self._thread:
+        if self.thread:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, WHERE)
+                os.kill(self.process.pid, WHERE)
 
     def lines(self) -> tuple[str, ...]:
         """Find the reader's lines in what it has written down."""
-        main = f"0x{self._thread:016x} "
+        main = f"0x{self.thread:016x} "
         for thread in re.split(
             "^(?=Thread|Current)", self._written(), flags=re.M
         ):
@@ -136,18 +136,19 @@ class Member:
         return "in <module>\n" in self._written()
 
     def _written(self) -> str:
-        return self._trace.read_text() if self._trace.exists() else ""
+        trace = Path(self.trace)
+        return trace.read_text() if trace.exists() else ""
 
     def kill(self) -> None:
         """End it with all its children."""
         family = self.family()
-        kill_group(self._process.pid)
+        kill_group(self.process.pid)
         kill(family)
 
     def close(self) -> None:
         """Wait until it has ended with its children; close the files."""
         with contextlib.suppress(psutil.Error):
-            self._process.wait()
+            self.process.wait()
         wait_for_killed(self._family)
         for each in self.outputs:
             each.close()
