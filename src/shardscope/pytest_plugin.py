@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, overload
@@ -218,48 +217,6 @@ def shardscope(request: pytest.FixtureRequest) -> Golden:
 # --- Files that no test uses ---
 
 
-@dataclass
-class _Run:
-    """What is known of a run, in the process that reports it.
-
-    Attributes:
-        tests: The tests that were collected, and where their files are.
-        passed: Those that ran to their end.
-        used: The files that they compared or wrote.
-        written: The files that they wrote.
-    """
-
-    tests: dict[str, str] = field(default_factory=dict)
-    passed: set[str] = field(default_factory=set)
-    used: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
-
-    def unused(self) -> Iterator[Path]:
-        """Give files whose tests are gone, or ran without them.
-
-        Files of tests that were collected, but were not selected, were
-        skipped or failed, may be needed another time.
-        """
-        needed = tuple(
-            f"{prefix}."
-            for test, prefix in self.tests.items()
-            if test not in self.passed
-        )
-        folders = {Path(prefix).parent for prefix in self.tests.values()}
-        for parent in {folder.parent for folder in folders}:
-            # Of a module that was deleted or renamed.
-            folders |= {
-                folder
-                for folder in parent.glob("*/")
-                if not any(parent.parent.glob(f"{folder.name}.*"))
-            }
-        for folder in sorted(folders):
-            for path in sorted(folder.glob("*.json")):
-                name = str(path)
-                if name not in self.used and not name.startswith(needed):
-                    yield path
-
-
 _WORKER = "shardscope_tests"
 
 
@@ -278,35 +235,64 @@ class _Reports:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._run = _Run()
+        # The tests that were collected, and where their files are; those
+        # that ran to their end; the files that they used, and wrote.
+        self._tests: dict[str, str] = {}
+        self._passed, self._used = set[str](), set[str]()
+        self._written = set[str]()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note where the files of a test would be."""
-        self._run.tests[item.nodeid] = str(_prefix(item))
+        self._tests[item.nodeid] = str(_prefix(item))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note which files a test used."""
         if report.when != "call":
             return
         if report.passed:
-            self._run.passed.add(report.nodeid)
+            self._passed.add(report.nodeid)
         for name, value in report.user_properties:
             if name == _USED:
-                self._run.used.add(str(value))
+                self._used.add(str(value))
             elif name == _WRITTEN:
-                self._run.written.add(str(value))
+                self._written.add(str(value))
 
     def pytest_sessionfinish(self) -> None:
         """Send the tests that a worker of pytest-xdist has collected."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
-            output[_WORKER] = self._run.tests
+            output[_WORKER] = self._tests
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Receive them; from a worker that crashed there are none."""
         output = getattr(node, "workeroutput", {})
-        self._run.tests |= output.get(_WORKER, {})
+        self._tests |= output.get(_WORKER, {})
+
+    def _unused(self) -> Iterator[Path]:
+        """Give files whose tests are gone, or ran without them.
+
+        Files of tests that were collected, but were not selected, were
+        skipped or failed, may be needed another time.
+        """
+        needed = tuple(
+            f"{prefix}."
+            for test, prefix in self._tests.items()
+            if test not in self._passed
+        )
+        folders = {Path(prefix).parent for prefix in self._tests.values()}
+        for parent in {folder.parent for folder in folders}:
+            # Of a module that was deleted or renamed.
+            folders |= {
+                folder
+                for folder in parent.glob("*/")
+                if not any(parent.parent.glob(f"{folder.name}.*"))
+            }
+        for folder in sorted(folders):
+            for path in sorted(folder.glob("*.json")):
+                name = str(path)
+                if name not in self._used and not name.startswith(needed):
+                    yield path
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say which files were written, and which are unused."""
@@ -314,11 +300,11 @@ class _Reports:
             # A worker of pytest-xdist knows of some of the tests only.
             return
         option = self._config.option
-        lines = [f"wrote {_shown(Path(p))}" for p in self._run.written]
+        lines = [f"wrote {_shown(Path(p))}" for p in self._written]
         # Then pytest leaves out tests without saying which.
         some = any("::" in argument for argument in self._config.args)
         if not some and not getattr(option, "lf", False):
-            for path in self._run.unused():
+            for path in self._unused():
                 if option.shardscope_update:
                     path.unlink()
                     lines.append(f"deleted {_shown(path)}, which is unused")
