@@ -70,13 +70,10 @@ def start_server(
 ) -> None:
     """Start it before Sphinx forks the processes that read pages."""
     global _server, _kept
-    flags, folder = (
-        app.config.execution_xla_flags,
-        app.config.execution_kept,
-    )
+    flags = app.config.execution_xla_flags
     if docnames and hasattr(os, "fork"):
         _server = kernels.Server(flags)
-    if docnames and folder:
+    if docnames and (folder := app.config.execution_kept):
         root = Path(app.confdir)
         _kept = kept.Kept(root / folder, root, flags)
 
