@@ -155,71 +155,142 @@ def runs_of(
     with _no_warnings():
         each = zip(meshes, stops, steps, strict=True)
         for number, (mesh, *last) in enumerate(each, 1):
-            noted: dict[str, Any] = {
-                "run": number,
-                "batches": [],
-                "steps": 0,
-                "make": 0,
-                "first": None,
-            }
             before = _contents(path)
-            killed = threading.Event()
             model = training(mesh, biases=biases if found else "b")
-            make, step, batch = _watched(model[1:], noted)
+            one = _Run(path, killed_at, number)
+            renames = one.slow_renames() if slow else nullcontext()
             folders: AbstractContextManager[Any] = nullcontext()
-            renames = (
-                _slow_renames(noted, killed_at, killed) if slow else folders
-            )
-            if killed_at is not None:
-                if writing:
-                    folders = _killing_in(
-                        path, killed_at - 1, noted, killed
-                    )
-                elif removing:
-                    folders = _killing_in(
-                        path, last[1], noted, killed, "rmdir"
-                    )
-                batch = _killing(
-                    *(batch, killed_at, path, noted, killed),
-                    wait=not slow,
-                    writing=writing,
-                )
+            if killed_at is not None and writing:
+                folders = one.killing_in("mkdir", killed_at - 1)
+            elif killed_at is not None and removing:
+                folders = one.killing_in("rmdir", last[1])
+            watched = one.watched(*model[1:], wait=not slow, begun=writing)
             with suppress(Killed), folders, renames:
                 try:
-                    noted["state"] = run(
-                        path, model[0], make, step, batch, *last
-                    )
+                    state = run(path, model[0], *watched, *last)
+                    one.noted["state"] = state
                 except Exception as error:
-                    if not refused or number < len(stops) or noted["make"]:
+                    made = one.noted["make"]
+                    if not refused or number < len(stops) or made:
                         raise
-                    noted["error"] = f"{type(error).__name__}: {error}"
-            if "left" in noted:
-                path, killed_at = noted["left"], None
-                continue
-            found.append(noted | _changes(path, before))
+                    words = f"{type(error).__name__}: {error}"
+                    one.noted["error"] = words
+            if one.left:
+                path, killed_at = one.left, None
+            else:
+                found.append(one.noted | _changes(path, before))
     return found
 
 
-def _watched(
-    three: Sequence[Any], noted: dict[str, Any]
-) -> tuple[Any, Any, Any]:
-    make, step, batch = three
+class _Run:
+    """A run, which may be killed.
 
-    def watched_make() -> Any:
-        noted["make"] += 1
-        return make()
+    Args:
+        path: Its folder.
+        killed_at: Kill it as it asks for this batch, if it does.
+        number: Its number, from 1.
 
-    def watched_step(state: Any, data: Any) -> Any:
-        if noted["first"] is None:
-            noted["first"] = jax.tree.map(_abstract, state)
-        noted["steps"] += 1
-        return step(state, data)
+    Attributes:
+        noted: What it has done, as :func:`runs_of` returns it.
+        left: The copy of its folder as it was killed, or ``""``.
+        killed: Whether it was.
+    """
 
-    def watched_batch(number: int) -> Any:
-        noted["batches"].append(int(number))
-        return batch(number)
+    def __init__(
+        self, path: str, killed_at: int | None, number: int
+    ) -> None:
+        self.path, self.killed_at = path, killed_at
+        self.noted: dict[str, Any] = {
+            "run": number,
+            "batches": [],
+            "steps": 0,
+            "make": 0,
+            "first": None,
+        }
+        self.left = ""
+        self.killed = threading.Event()
 
-    return watched_make, watched_step, watched_batch
+    def watched(
+        self, make: Any, step: Any, batch: Any, *, wait: bool, begun: bool
+    ) -> tuple[Any, Any, Any]:
+        """Note what a run calls, and kill it where it asks for a batch.
+
+        Args:
+            make: Makes the first state.
+            step: Trains a step.
+            batch: Gives a batch.
+            wait: Whether to kill it once it has written nothing for long.
+            begun: Whether a thread may be about to make its folder, which
+                kills the run as well.
+        """
+        noted = self.noted
+
+        def watched_make() -> Any:
+            noted["make"] += 1
+            return make()
+
+        def watched_step(state: Any, data: Any) -> Any:
+            if noted["first"] is None:
+                noted["first"] = jax.tree.map(_abstract, state)
+            noted["steps"] += 1
+            return step(state, data)
+
+        def watched_batch(number: int) -> Any:
+            at = self.killed_at
+            if at is None or (number < at and not self.left):
+                noted["batches"].append(int(number))
+                return batch(number)
+            if begun and not self.left:
+                self.killed.wait(QUIET)
+            self.kill(wait=wait)
+            raise Killed
+
+        return watched_make, watched_step, watched_batch
+
+    def kill(self, *, wait: bool) -> None:
+        """Keep what is in its folder, unless that is done."""
+        if not self.left:
+            copy = _as_it_is(self.path, wait=wait)
+            # A thread may have been killed meanwhile.
+            self.left = self.left or copy
+            self.killed.set()
+
+    def killing_in(
+        self, call: str, after: int
+    ) -> AbstractContextManager[Any]:
+        """Kill it where it makes a folder, once it has a batch.
+
+        With ``"rmdir"``, where it removes one that isn't temporary.
+        """
+        original = getattr(os, call)
+
+        def watched(name: Any, *args: Any, **more: Any) -> None:
+            original(name, *args, **more)
+            start = self.path + os.sep
+            within, _, inside = os.fsdecode(name).partition(start)
+            kept = call == "rmdir" and ("tmp" in inside or os.sep in inside)
+            if within or not inside or kept:
+                return
+            if after in self.noted["batches"]:
+                self.kill(wait=False)
+
+        return patch.object(os, call, watched)
+
+    def slow_renames(self) -> AbstractContextManager[Any]:
+        """Make it take longer to rename a file, as on a slow disk.
+
+        In a run that is killed, from the last step before on.
+        """
+        rename, at = os.rename, self.killed_at
+
+        def slow(*args: Any, **more: Any) -> None:
+            if at is None:
+                time.sleep(SLOW)
+            elif at - 1 in self.noted["batches"]:
+                self.killed.wait(SLOWER)
+            rename(*args, **more)
+
+        return patch.object(os, "rename", slow)
 
 
 def _abstract(leaf: Any) -> Any:
@@ -229,60 +300,6 @@ def _abstract(leaf: Any) -> Any:
     return jax.ShapeDtypeStruct(
         leaf.shape, leaf.dtype, sharding=leaf.sharding
     )
-
-
-def _killing(
-    batch: Any,
-    at: int,
-    path: str,
-    noted: dict[str, Any],
-    killed: threading.Event,
-    *,
-    wait: bool,
-    writing: bool,
-) -> Any:
-    """Give a batch function that ends the run where it asks for one."""
-
-    def kill(number: int) -> Any:
-        if number < at and "left" not in noted:
-            return batch(number)
-        if writing and "left" not in noted:
-            # A thread may be about to make its folder.
-            killed.wait(QUIET)
-        if "left" not in noted:
-            copy = _as_it_is(path, wait=wait)
-            # A thread may have been killed meanwhile.
-            noted.setdefault("left", copy)
-            killed.set()
-        raise Killed
-
-    return kill
-
-
-def _killing_in(
-    path: str,
-    after: int,
-    noted: dict[str, Any],
-    killed: threading.Event,
-    call: str = "mkdir",
-) -> AbstractContextManager[Any]:
-    """End the run where it makes a folder, once it has a batch.
-
-    With ``"rmdir"``, where it removes one that isn't temporary.
-    """
-    original = getattr(os, call)
-
-    def kill(name: Any, *args: Any, **more: Any) -> None:
-        original(name, *args, **more)
-        within, _, inside = os.fsdecode(name).partition(path + os.sep)
-        kept = call == "rmdir" and ("tmp" in inside or os.sep in inside)
-        if within or not inside or kept:
-            return
-        if after in noted["batches"] and "left" not in noted:
-            noted["left"] = _as_it_is(path, wait=False)
-            killed.set()
-
-    return patch.object(os, call, kill)
 
 
 def _as_it_is(path: str, *, wait: bool) -> str:
@@ -351,25 +368,6 @@ def _changes(
             if name in before and ("tmp" in name or not now[name])
         ],
     }
-
-
-def _slow_renames(
-    noted: dict[str, Any], killed_at: int | None, killed: threading.Event
-) -> AbstractContextManager[Any]:
-    """Make it take longer to rename a file, as on a slow disk.
-
-    In a run that is killed, from the last step before on.
-    """
-    rename = os.rename
-
-    def slow(*args: Any, **more: Any) -> None:
-        if killed_at is None:
-            time.sleep(SLOW)
-        elif killed_at - 1 in noted["batches"]:
-            killed.wait(SLOWER)
-        rename(*args, **more)
-
-    return patch.object(os, "rename", slow)
 
 
 @contextmanager
