@@ -2,10 +2,7 @@
 
 import math
 import re
-from collections.abc import (
-    Iterable,
-    Sequence,
-)
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -14,7 +11,6 @@ import numpy as np
 from jax.sharding import (
     AbstractMesh,
     NamedSharding,
-    PartitionSpec,
     Sharding,
 )
 
@@ -167,16 +163,6 @@ def values_of(sharding: Sharding) -> int:
     return math.prod(sizes[name] for name in sharding.spec.unreduced)
 
 
-def partitions(spec: PartitionSpec) -> Iterable[Any]:
-    """Give the entries of a spec.
-
-    From jax 0.10 on, a spec that has ``unreduced`` is no tuple to be read;
-    before, a spec has no partitions.
-    """
-    entries: Iterable[Any] = getattr(spec, "partitions", spec)
-    return entries
-
-
 @cache
 def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
     """Give for each axis of an array the mesh axes that divide it.
@@ -187,7 +173,8 @@ def mesh_axes(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...]:
         return ((),) * ndim
     sizes = dict(sharding.mesh.shape)
     found = []
-    for entry in partitions(sharding.spec):
+    # What has "unreduced" is no tuple to be read.
+    for entry in sharding.spec.partitions:
         if isinstance(entry, str):
             entry = (entry,)
         # What is left to the compiler divides nothing yet.

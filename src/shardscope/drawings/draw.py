@@ -13,7 +13,6 @@ from shardscope.arrays.shards import (
     Slice,
     describe_holders,
     holders,
-    partitions,
     ranges,
     values_of,
 )
@@ -88,7 +87,7 @@ class _Placed:
         """The size of each axis, with the mesh axes it is sharded over."""
         sizes = list(map(str, self.leaf.shape))
         spec = getattr(self.leaf.sharding, "spec", None)
-        for axis, entry in enumerate(partitions(spec) if spec else ()):
+        for axis, entry in enumerate(spec.partitions if spec else ()):
             if isinstance(entry, tuple):
                 entry = f"({','.join(entry)})"
             if isinstance(entry, str):
