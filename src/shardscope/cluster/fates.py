@@ -101,12 +101,9 @@ Fate = Returned | Raised | Exited | Died | Waiting | Lingering
 
 def has_failed(fate: Fate | None) -> bool:
     """Tell whether the other processes are to be ended."""
-    match fate:
-        case None | Waiting() | Lingering():
-            return False
-        case Returned():
-            return fate.fails
-    return True
+    if isinstance(fate, Returned):
+        return fate.fails
+    return isinstance(fate, Raised | Exited | Died)
 
 
 def causes(fates: Mapping[int, Fate]) -> list[int]:
