@@ -55,13 +55,6 @@ def arrays(seen: same.Seen) -> dict[str, Any]:
     return same.leaves_by_path(seen.arguments[0])
 
 
-def dtypes(seen: same.Seen) -> dict[str, str]:
-    """Name dtype and shape of each array."""
-    return {
-        path: same.type_of(array) for path, array in arrays(seen).items()
-    }
-
-
 def same_variables(seen: same.Seen) -> dict[str, str]:
     """Tell which Variables are those of before, with their metadata."""
     before = [id(variable) for variable, _ in seen.noted]
@@ -152,7 +145,9 @@ SHOWN = "On eight devices"
 BYTES = same.AtMost(3, same.HELD)
 CHECKS = {
     "nothing": same.contract(CASES, measures.class_name, NOTHING),
-    "dtype": same.contract(CASES, dtypes, DTYPE),
+    "dtype": same.contract(
+        CASES, lambda seen: measures.types_by_path(arrays(seen)), DTYPE
+    ),
     "values": same.values(CASES, arrays, VALUES),
     "once": same.values(
         TWICE, arrays, ONCE, read="A Variable edited twice"

@@ -19,14 +19,6 @@ def cases(
     )
 
 
-def arrays(seen: same.Seen) -> str:
-    """Describe the arrays of the result, in boxes or not."""
-    found = same.leaves_by_path(seen.result)
-    return "\n".join(
-        f"{path} {same.type_of(leaf)}" for path, leaf in found.items()
-    )
-
-
 def describe_parts(seen: same.Seen) -> dict[str, Any]:
     """Give the boxes of the result, and the arrays without one, by path."""
     leaves = jax.tree.leaves_with_path(
@@ -115,7 +107,9 @@ REFUSED = (
 INDIVISIBLE = cases("dense(33, (None, 'model'))")[-1]
 CHECKS = {
     "arrays": same.contract(
-        CASES, arrays, "these are not the arrays that layer.init returns"
+        CASES,
+        lambda seen: measures.types_by_path(seen.result),
+        "these are not the arrays that layer.init returns",
     ),
     "boxes": same.structure(
         CASES, boxes, "the boxes are not those that layer.init returns"
