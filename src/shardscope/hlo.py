@@ -297,32 +297,26 @@ def runs_of(
             if is_wanted(each):
                 found.append(Run(each, name))
                 continue
-            called = each.called
-            if inner := [run for other in called for run in within(other)]:
-                found += repeat(inner, each, name, caller)
+            inner = [x for other in each.called for x in within(other)]
+            # Most call nothing that is wanted.
+            if not inner:
+                continue
+            is_loop = each.opcode == "while"
+            trips = trips_of(each, caller, computations) if is_loop else 1
+            # Of a conditional only one branch runs.
+            counted = trips is not None and each.opcode != "conditional"
+            found += [
+                Run(
+                    run.instruction,
+                    run.within,
+                    (*run.callers, (name, each)),
+                    run.times * (1 if trips is None else trips),
+                    run.counted and counted,
+                    run.bounded and trips is not None,
+                )
+                for run in inner
+            ]
         return found
-
-    def repeat(
-        inner: list[Run],
-        by: Instruction,
-        name: str,
-        caller: Computation,
-    ) -> list[Run]:
-        is_loop = by.opcode == "while"
-        trips = trips_of(by, caller, computations) if is_loop else 1
-        # Of a conditional only one branch runs.
-        counted = trips is not None and by.opcode != "conditional"
-        return [
-            Run(
-                run.instruction,
-                run.within,
-                (*run.callers, (name, by)),
-                run.times * (1 if trips is None else trips),
-                run.counted and counted,
-                run.bounded and trips is not None,
-            )
-            for run in inner
-        ]
 
     return within(module.entry)
 
