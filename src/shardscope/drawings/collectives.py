@@ -263,10 +263,15 @@ def _picture(move: _Move, across: bool) -> Picture:
     # Of so many, only those to one device can be followed.
     tangled = len(lines) > 2 * DRAWN
     for a, b, part in reversed(lines):
-        start = left[a] + side / 2, top + side
+        x, y, to_x = left[a] + side / 2, top + side, left[b] + side / 2
+        middle = (y + low) / 2
         opacity = 0.12 if tangled and b else 1
-        end = left[b] + side / 2, low
-        parts.append(_curve(start, end, color_of(part), opacity))
+        parts.append(
+            f'<path d="M{x:.0f} {y:.0f}C{x:.0f} {middle:.0f} {to_x:.0f} '
+            f'{middle:.0f} {to_x:.0f} {low:.0f}" fill="none" '
+            f'stroke="{color_of(part)}" stroke-width="1.5" '
+            f'stroke-opacity="{opacity}"/>'
+        )
     for y, stage in ((top, move.before), (low, move.after)):
         for x, i in zip(left, shown, strict=True):
             for box, place in zip(boxes, places, strict=True):
@@ -292,21 +297,6 @@ def _picture(move: _Move, across: bool) -> Picture:
         parts.append(text(2, y, label, text_anchor="start"))
     width = max(left[-1] + side + 2, 7.5 * max(map(len, labels)))
     return Picture(width, foot + 26, parts)
-
-
-def _curve(
-    start: tuple[float, float],
-    end: tuple[float, float],
-    color: str,
-    opacity: float,
-) -> str:
-    (x, y), (to_x, to_y) = start, end
-    middle = (y + to_y) / 2
-    return (
-        f'<path d="M{x:.0f} {y:.0f}C{x:.0f} {middle:.0f} {to_x:.0f} '
-        f'{middle:.0f} {to_x:.0f} {to_y:.0f}" fill="none" '
-        f'stroke="{color}" stroke-width="1.5" stroke-opacity="{opacity}"/>'
-    )
 
 
 def collective_figure(each: Collective) -> Figure:
