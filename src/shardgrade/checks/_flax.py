@@ -53,11 +53,10 @@ def nnx_shard_maps() -> Iterator[list[str]]:
 
 @dataclass
 class LinearCall:
-    """A call of an ``nnx.Linear``: what it held then, and its output."""
+    """A call of an ``nnx.Linear``, and what it held then."""
 
     module: nnx.Linear
     held: dict[str, Any]
-    y: Any
 
 
 @dataclass
@@ -124,7 +123,7 @@ def watched(
         y = call(self, x, *rest)
         if output:
             y = output(self, y)
-        seen.calls.append(LinearCall(self, held, y))
+        seen.calls.append(LinearCall(self, held))
         return y
 
     def watched_make(self: Any, *args: Any, **kwargs: Any) -> None:
