@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from shardgrade.grading.verdict import Verdict as Verdict
     from shardgrade.reader.check import check as check
 
+_HOMES = {"Verdict": "grading.verdict", "check": "reader.check"}
+
 if not TYPE_CHECKING:
-    __all__, __getattr__ = importer(__name__, __file__)
+    __all__ = sorted(_HOMES)
+    __getattr__ = importer(__name__, _HOMES)
 
     def __dir__():
         """List the public names, imported or not."""

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from shardscope.lazy import importer
 
-# The public names as type checkers find them, and Python, below.
+# The public names as type checkers find them; a test compares them with
+# those that Python finds, below.
 if TYPE_CHECKING:
     from shardscope.arrays.finding import Finding as Finding
     from shardscope.arrays.leaf import LeafLayout as LeafLayout
@@ -49,10 +50,44 @@ if TYPE_CHECKING:
         ShardedValue as ShardedValue,
     )
 
+# Where each public name is.
+_HOMES = {
+    "Argument": "programs.arguments",
+    "BudgetExceeded": "programs.budgets",
+    "Change": "compare.difference",
+    "Collective": "programs.collective",
+    "Constant": "peak.constants",
+    "Difference": "compare.difference",
+    "Drawing": "drawings.figure",
+    "Finding": "arrays.finding",
+    "Flops": "programs.flops",
+    "LayoutMismatch": "compare.difference",
+    "LostAxis": "propagation.lost",
+    "LeafLayout": "arrays.leaf",
+    "Machine": "machines.machine",
+    "Memory": "programs.memory",
+    "Peak": "peak.peak",
+    "PeakArray": "peak.peak",
+    "Program": "programs.report",
+    "ProgramMismatch": "compare.difference",
+    "ShardedValue": "propagation.values",
+    "TreeLayout": "layouts.layout",
+    "Why": "programs.why",
+    "collectives": "programs.program",
+    "devices_of": "machines.devices",
+    "draw": "drawings.draw",
+    "layout": "layouts.layout",
+    "machine": "machines.machine",
+    "processes": "cluster.processes",
+    "program": "programs.program",
+    "why": "programs.why",
+}
+
 if not TYPE_CHECKING:
     # A type checker can't read this list, and would take the function to
     # mean that every name is there.
-    __all__, __getattr__ = importer(__name__, __file__)
+    __all__ = sorted(_HOMES)
+    __getattr__ = importer(__name__, _HOMES)
 
     def __dir__():
         """List the public names, imported or not."""

@@ -1,10 +1,8 @@
 """Import a public name when it is first asked for, and what it needs."""
 
-import ast
 import importlib
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 
@@ -37,26 +35,15 @@ def what_to_install(what: str, error: ModuleNotFoundError) -> ImportError:
     )
 
 
-def importer(
-    package: str, file: str
-) -> tuple[list[str], Callable[[str], Any]]:
-    """Make the ``__all__`` and the ``__getattr__`` of a package.
+def importer(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a package.
 
     The command line answers before it would have imported jax.
 
     Args:
         package: Its name.
-        file: Its file, which imports each public name for type checkers,
-            as ``Name as Name``.
+        homes: The module in it that has each public name.
     """
-    tree = ast.parse(Path(file).read_text("utf-8"))
-    homes = {
-        each.asname: str(node.module)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for each in node.names
-        if each.asname
-    }
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -64,9 +51,9 @@ def importer(
                 f"module {package!r} has no attribute {name!r}"
             )
         try:
-            module = importlib.import_module(homes[name])
+            module = importlib.import_module(f"{package}.{homes[name]}")
         except ModuleNotFoundError as error:
             raise what_to_install(f"{package}.{name}", error) from None
         return getattr(module, name)
 
-    return sorted(homes), find
+    return find
