@@ -270,6 +270,9 @@ RIGHT: dict[str, Callable[[], Program]] = {
         batch=(place(jnp.ones((64, 512)), P(None, "data")), np.ones(2)),
         function=lambda state, x: train(state, x[0] + x[1].sum()),
     ),
+    "an array of NumPy that isn't used": lambda: program(
+        lambda x, y: x, place(jnp.ones((64, 512)), ROWS), np.ones(1000000)
+    ),
     "what is small": lambda: program(
         lambda x, y: x + y, place(jnp.ones(64), ROWS), np.ones(64, "f4")
     ),

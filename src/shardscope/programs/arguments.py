@@ -118,7 +118,7 @@ def arguments_of(
     ignored: defaultdict[str, list[LeafLayout]] = defaultdict(list)
     for path, leaf, place in matched:
         if place.sharding is None:
-            about = leaf_of(path, leaf, leaf.sharding)
+            about = leaf_of(path, leaf, getattr(leaf, "sharding", None))
             ignored[owner_of(path)].append(about)
             continue
         about = leaf_of(path, place, place.sharding)
