@@ -1,6 +1,6 @@
 """What a right ``decode_sharded`` must show."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -225,6 +225,11 @@ CASES = [
         f"mesh_of({SIZES}, names=('model', 'data'))", COUNT, COUNT, INT
     ),
 ]
+# Some take the axes by their order, not by name.
+CASES[2] = replace(
+    CASES[2],
+    given=f'on a mesh of "model" and then "data", {CASES[2].given}',
+)
 EXAMPLE = CASES[0].code
 OTHER = (
     "the step does not return an output like x and a cache like the old one"

@@ -197,7 +197,8 @@ CHECKS = {
         DEEP,
         of_steps(count_temporaries),
         "too much is kept for the backward pass: free the gathered "
-        "parameters of a layer after its turn, and gather them again",
+        "parameters of a layer after its turn, and gather them again, by "
+        "jax.checkpoint around the function that scan calls",
         read="What is kept and what is not",
     ),
 }

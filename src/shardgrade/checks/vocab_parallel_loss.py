@@ -141,7 +141,8 @@ NONE = f"with labels of -1 alone, {SLOPES}: all three are 0"
 NARROW = "of bfloat16 arrays, the logits and the loss must be float32"
 LAYOUTS = (
     "the loss is not replicated, or the gradients are not sharded like "
-    "hidden and embedding"
+    "hidden and embedding; a device whose gradient of embedding is whole "
+    "computes all words"
 )
 OVER_MODEL = (
     'over "model", devices exchange more than a few numbers for a token '
