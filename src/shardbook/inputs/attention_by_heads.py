@@ -42,4 +42,5 @@ def attention_params(
     }
     # In NumPy: jax would compile it for each shape.
     scaled = {name: each / dim**0.5 for name, each in params.items()}
-    return laid_out(scaled, specs, mesh)
+    placed: dict[str, jax.Array] = laid_out(scaled, specs, mesh)
+    return placed

@@ -43,4 +43,5 @@ def optimizer_on(
         spec = P("data") if sharded and leaf.ndim else P()
         return laid_out(leaf, spec, mesh)
 
-    return jax.tree.map(place, optimizer)
+    placed: nnx.Optimizer[nnx.Module] = jax.tree.map(place, optimizer)
+    return placed

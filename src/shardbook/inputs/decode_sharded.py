@@ -42,7 +42,8 @@ def kv_cache(
             later = np.where(seen, array, 1e30)
             cache[name] = jnp.array(later, jnp.float32)
     spec = P("data", None, "model")
-    return laid_out(cache, spec, mesh)
+    placed: dict[str, jax.Array] = laid_out(cache, spec, mesh)
+    return placed
 
 
 def int32(value: int) -> jax.Array:

@@ -46,4 +46,5 @@ def in_blocks(
         gradient, y = jax.grad(total, has_aux=True)(x)
         return y, gradient
 
-    return blocks
+    found: Callable[..., tuple[jax.Array, jax.Array]] = blocks
+    return found

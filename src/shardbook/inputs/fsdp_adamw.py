@@ -50,7 +50,8 @@ class Block(nnx.Module):
         heads = jax.nn.dot_product_attention(q, k, v, is_causal=True)
         x = self.constrain(x + self.out(heads))
         hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
-        return self.constrain(x + self.down(hidden))
+        output: jax.Array = self.constrain(x + self.down(hidden))
+        return output
 
 
 _small = nnx.initializers.normal(0.02)
@@ -87,7 +88,8 @@ class LanguageModel(nnx.Module):
         x = self.constrain(self.embed(tokens))
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        output: jax.Array = self.head(self.norm(x))
+        return output
 
 
 def language_model(
@@ -158,7 +160,8 @@ def next_token_loss(model: Any, batch: dict[str, jax.Array]) -> jax.Array:
     losses = optax.softmax_cross_entropy_with_integer_labels(
         model(given), wanted
     )
-    return losses.mean()
+    mean: jax.Array = losses.mean()
+    return mean
 
 
 def tokens(
@@ -180,7 +183,8 @@ def tokens(
     rng = np.random.default_rng(seed)
     drawn = rng.random((rows, length + 1)) ** 2 * vocabulary
     batch = {"tokens": drawn.astype(np.int32)}
-    return laid_out(batch, P("data"), mesh)
+    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
+    return placed
 
 
 class ResidualMLP(CountedMLP):
@@ -196,7 +200,8 @@ class ResidualMLP(CountedMLP):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return ``(batch, size)`` for an x of that shape."""
         x = self.constrain(x)
-        return self.constrain(x + super().__call__(x))
+        output: jax.Array = self.constrain(x + super().__call__(x))
+        return output
 
 
 def residual_mlp(

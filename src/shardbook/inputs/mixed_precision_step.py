@@ -65,7 +65,8 @@ def mean_score(params: list[jax.Array], batch: Any) -> jax.Array:
     rows, labels = batch
     scores = rows.astype(vector.dtype) @ vector
     own = jnp.take_along_axis(vector, labels, 0)
-    return (scores.astype(jnp.float32) - own).mean()
+    mean: jax.Array = (scores.astype(jnp.float32) - own).mean()
+    return mean
 
 
 def large_and_small(size: int, dim: int) -> Any:

@@ -21,7 +21,8 @@ def unit_block(kernel: jax.Array, x: jax.Array) -> jax.Array:
     """
     above = x - x.min(axis=-1, keepdims=True)
     length = jnp.linalg.norm(above, axis=-1, keepdims=True)
-    return x + (above / length) @ kernel
+    output: jax.Array = x + (above / length) @ kernel
+    return output
 
 
 def marked(x: jax.Array) -> jax.Array:

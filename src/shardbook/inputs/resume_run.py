@@ -96,7 +96,8 @@ def training(
     def batch(number: int) -> jax.Array:
         rows = np.random.default_rng(int(number)).normal(size=(16, 16))
         rows = rows.astype(np.float32)
-        return jax.device_put(rows, NamedSharding(mesh, P("data")))
+        x: jax.Array = jax.device_put(rows, NamedSharding(mesh, P("data")))
+        return x
 
     return abstract, jax.jit(first, out_shardings=shardings), step, batch
 

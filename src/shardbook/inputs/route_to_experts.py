@@ -42,7 +42,8 @@ def expert_params(
         "down": draw(size=(experts, hidden, dim)) / hidden**0.5,
     }
     narrow = {name: each.astype("f4") for name, each in params.items()}
-    return laid_out(narrow, EXPERT_SPECS, mesh)
+    placed: dict[str, jax.Array] = laid_out(narrow, EXPERT_SPECS, mesh)
+    return placed
 
 
 def padded_tokens(
@@ -63,4 +64,5 @@ def padded_tokens(
     tokens = np.random.default_rng(0).normal(size=(count, dim))
     tokens[count - padding :] = 0
     spec = P(("data", "model"))
-    return laid_out(tokens.astype("f4"), spec, mesh)
+    placed: jax.Array = laid_out(tokens.astype("f4"), spec, mesh)
+    return placed

@@ -37,7 +37,8 @@ def stacked_params(layers: int, dim: int, hidden: int) -> dict[str, Any]:
             "bias": numpy_normal(layers, dim, seed=4) / layers,
         },
     }
-    return jax.device_put(params)
+    placed: dict[str, Any] = jax.device_put(params)
+    return placed
 
 
 STACKED_SPECS = {
@@ -66,7 +67,8 @@ def residual_block(params: dict[str, Any], x: jax.Array) -> jax.Array:
     """
     up, down = params["up"], params["down"]
     hidden = jax.nn.gelu((x * params["scale"]) @ up["kernel"] + up["bias"])
-    return x + hidden @ down["kernel"] + down["bias"]
+    output: jax.Array = x + hidden @ down["kernel"] + down["bias"]
+    return output
 
 
 def in_jit(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,7 +49,8 @@ def normal(*shape: int, seed: int = 0) -> jax.Array:
     Returns:
         An array on the first device, uncommitted.
     """
-    return jax.device_put(numpy_normal(*shape, seed=seed))
+    x: jax.Array = jax.device_put(numpy_normal(*shape, seed=seed))
+    return x
 
 
 def numpy_normal(*shape: int, seed: int = 0) -> Any:
@@ -104,7 +105,8 @@ class MLP(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return ``(..., out_dim)`` for an x of ``(..., in_dim)``."""
-        return self.down(jax.nn.gelu(self.up(x)))
+        output: jax.Array = self.down(jax.nn.gelu(self.up(x)))
+        return output
 
 
 class Vision(nnx.Module):
@@ -127,7 +129,8 @@ class Vision(nnx.Module):
         tokens += self.attention(tokens)
         for layer in self.layers:
             tokens += layer(tokens)
-        return self.head(self.dropout(tokens).mean(axis=1))
+        output: jax.Array = self.head(self.dropout(tokens).mean(axis=1))
+        return output
 
 
 def mlp(
@@ -244,7 +247,8 @@ def counted_mlp(
         spec = specs.get(name, P()) if sharded else P()
         return laid_out(leaf, spec, mesh)
 
-    return jax.tree.map_with_path(place, model)
+    placed: CountedMLP = jax.tree.map_with_path(place, model)
+    return placed
 
 
 def laid_out(tree: Any, specs: Any, mesh: Mesh) -> Any:
@@ -311,4 +315,5 @@ def examples(
         ``(size, out_dim)``, both laid out as ``P("data")``.
     """
     batch = numpy_examples(size, in_dim, out_dim)
-    return laid_out(batch, P("data"), mesh)
+    placed: dict[str, jax.Array] = laid_out(batch, P("data"), mesh)
+    return placed
