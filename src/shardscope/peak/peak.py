@@ -131,8 +131,9 @@ class Peak:
             (f"difference, {self.difference:+.1%}", difference),
         ]
         title, unit = "arrays at the peak", "bytes on one device"
-        how = {"joints": ("(?<=, )|(?<=/)",)}
-        return numbers_table(title, unit, rows, _SHOWN, totals, **how)
+        return numbers_table(
+            title, unit, rows, _SHOWN, totals, joints=("(?<=, )|(?<=/)",)
+        )
 
     def __repr__(self) -> str:
         return text_of(self._table)

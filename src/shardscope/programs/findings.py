@@ -31,7 +31,7 @@ SMALL = 1024
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 
 # What has the shapes of the parameters, and is none.
-_MOMENTS = r"opt|moment|ema|average|trace|\b[mn]u\b"
+_MOMENTS = r"opt|moment|\bema|average|trace|\b[mn]u\b"
 
 # A path, the bytes at stake, and what there is to say in words that are
 # the same for arrays alike.
@@ -189,11 +189,13 @@ def unplaced(program: "Program") -> Found:
         by = axes_of(each.wanted)
         if not by[0] and (len(shared) > 1 or any(by)):
             why = f"not placed, so XLA takes it as {each.wanted.where}"
-            how = (
-                "device_put it, its rows over a mesh axis, or P() in tensor"
-            )
+            why += ": device_put it, its rows over a mesh axis"
             part = program.memory.total * each.wanted.nbytes // held
-            yield each.wanted.path, part, f"{why}: {how} parallelism"
+            yield (
+                each.wanted.path,
+                part,
+                f"{why}, or P() in tensor parallelism",
+            )
 
 
 def same_work(program: "Program") -> Found:

@@ -114,8 +114,9 @@ class Flops:
                 ("kernels, which are not counted", f"{self.kernels:,}")
             )
         title, unit = "matrix products", "FLOPs on one device"
-        how = {"joints": ("(?<=, )",)}
-        return numbers_table(title, unit, rows, _SHOWN, totals, **how)
+        return numbers_table(
+            title, unit, rows, _SHOWN, totals, joints=("(?<=, )",)
+        )
 
     def __repr__(self) -> str:
         return text_of(self._table)
