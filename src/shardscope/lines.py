@@ -16,6 +16,7 @@ LIBRARIES = ("cloudpickle", "flax", "jax", "jaxlib", "optax")
 # --- Whose they are ---
 
 
+@cache
 def is_ours(file: str) -> bool:
     """Tell whether a file is one of these tools."""
     return Path(__file__).parent in Path(file).parents
