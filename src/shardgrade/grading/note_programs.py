@@ -1,8 +1,9 @@
 """Note the programs that are compiled or run, if this jax shows them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
+from itertools import count
 from typing import Any
 
 import jax
@@ -15,6 +16,10 @@ from shardgrade.grading._jax_internals import (
 from shardgrade.grading.attempt import Attempt
 from shardscope.programs.program import program
 from shardscope.programs.report import Program
+
+# jax takes nothing from its caches that it compiled with another value.
+_ANEW = jax.make_user_context(0)
+_VALUES = count(1)
 
 
 def compile_and_run(
@@ -49,9 +54,11 @@ def note_compilations() -> Iterator[list[Program]]:
     """Give each program that is compiled, whatever was compiled before."""
     seen: list[Program] = []
 
-    with compilations(lambda *each: seen.append(_program_of(*each))):
-        # A program that is compiled already would not be seen.
-        jax.clear_caches()
+    # A program that is compiled already would not be seen.
+    with (
+        compilations(lambda *each: seen.append(_program_of(*each))),
+        compile_anew(),
+    ):
         yield seen
 
 
@@ -64,10 +71,17 @@ def note_runs() -> Iterator[list[Program]]:
     """
     seen: list[Program] = []
     program_of = cache(_program_of)
-    with runs(lambda each: seen.append(program_of(each))):
-        # A function that has run already would take its shortcut.
-        jax.clear_caches()
+    # A function that has run already would take its shortcut.
+    with runs(lambda each: seen.append(program_of(each))), compile_anew():
         yield seen
+
+
+def compile_anew() -> AbstractContextManager[object]:
+    """Give a context in which jax compiles what it has compiled before.
+
+    What is in the caches stays there, for the calls after it.
+    """
+    return _ANEW(next(_VALUES))
 
 
 def _program_of(executable: Any, module: Any = None) -> Program:

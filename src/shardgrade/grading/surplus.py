@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from shardgrade.grading.attempt import arguments
 from shardgrade.grading.cases import Seen, observe
+from shardgrade.grading.note_programs import compile_anew
 from shardscope.hlo import bytes_in
 from shardscope.lines import name_of, source_of
 from shardscope.programs.collective import SENT, Collective, over
@@ -67,8 +68,7 @@ def describe_surplus(
     line = lost = ""
     # What is cached may name lines of an older file, and a second call of
     # an attempt may do something else.
-    with suppress(Exception), without_cache():
-        jax.clear_caches()
+    with suppress(Exception), without_cache(), compile_anew():
         anew = observe(replace(mine.attempt, seen={}), mine.case)
         *_, line = list_parts(of, anew)[most]
         lost = describe_lost(of, anew, ours)

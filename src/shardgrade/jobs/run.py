@@ -61,7 +61,6 @@ def rehearse(problem: str, devices: int = 8) -> None:
         devices: How many devices attempts will be graded on.
     """
     checks = _checks(problem, devices)
-    # First, for it clears the caches.
     compiled_programs(
         solution(problem), Case(checks.EXAMPLE, programs=True)
     )
