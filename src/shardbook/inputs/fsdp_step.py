@@ -25,7 +25,7 @@ def squared_error(
 
 FSDP_SPECS = {
     "up": {"kernel": P(None, "data"), "bias": P("data")},
-    "down": {"kernel": P("data"), "bias": P()},
+    "down": {"kernel": P("data"), "bias": P(None)},
 }
 """Specs for the parameters of :func:`~shardbook.inputs.squared_error`.
 

@@ -173,8 +173,8 @@ CHECKS = {
     ),
     "result": structure(
         name_entries,
-        "an entry is a constant: it does not follow the model, whose step "
-        "is another one here",
+        "an entry does not follow the model, whose step is another one "
+        "here: it is a constant, or of the first call",
     ),
     "mesh": placement(
         meshes, "the mesh is not the one that the problem asks for"
@@ -205,6 +205,7 @@ ERRORS = (
     ("incompatible shapes|contracting|too long|KeyError", SPEC),
     ("prefix|unhashable|StateSharding|structure", "Specs of another form"),
     ("Duplicate", BACK),
+    (r"require replication(.|\n)*states\[", BACK),
     ("no attribute 'last'|_rem_singleton.*require replication", BACK),
     ("require replication", "On eight devices"),
 )

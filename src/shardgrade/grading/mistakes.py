@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import io
 import re
 import tomllib
 from collections.abc import Callable, Sequence
@@ -148,8 +149,12 @@ def name_mistake(
         if mistake.kind != kind or not (tells or mistake.counts):
             continue
         for at in re.finditer(re.escape(mistake.right), text):
-            # An edit may make code that can't run for these arguments.
-            with contextlib.suppress(Exception):
+            # An edit may make code that can't run for these arguments, and
+            # what is printed then is not the attempt's.
+            with (
+                contextlib.suppress(Exception),
+                contextlib.redirect_stdout(io.StringIO()),
+            ):
                 each = edit_solution(attempt.problem, mistake, at.start())
                 rows = (
                     (give(attempt), give(each), give(ours))
