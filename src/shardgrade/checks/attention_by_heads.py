@@ -69,11 +69,11 @@ CASES = [
     ),
 ]
 # Fewer heads than devices, of which each has another: values alone. In the
-# second, scores are too large for exp, and all of a token are below -70.
+# second, scores are too large for exp, and all of a token are below -190.
 SHARED = (
     [call_on(f"mesh_of(1, {COUNT})", 2 * COUNT, 4)] if COUNT > 4 else []
 )
-LARGE = call_on(f"mesh_of(1, {COUNT})", 2 * COUNT, 2, "5 * ")
+LARGE = call_on(f"mesh_of(1, {COUNT})", 2 * COUNT, 2, "8 * ")
 EXAMPLE = CASES[0].call
 # Fewer than devices, or more, and neither number divides the other.
 UNEVEN = 3, 3 * COUNT // 2
@@ -87,7 +87,7 @@ ERROR = (
 )
 WRONG = "this is not causal grouped-query attention"
 TOO_LARGE = (
-    "for scores up to 160, the result is wrong, or NaN: subtract the "
+    "for scores up to 400, the result is wrong, or NaN: subtract the "
     "maximum of a token's scores before exp, and let masked scores be -inf"
 )
 LAYOUT = 'y is not sharded as P("data")'

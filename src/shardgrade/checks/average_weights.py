@@ -145,6 +145,12 @@ CHECKS = {
     "start": same.values(
         FIRST, lambda seen: same.leaves_by_path(seen.result), START
     ),
+    "changed": same.contract(
+        FIRST,
+        lambda seen: measures.types_by_path(seen.arguments[1]),
+        "the call changes the model: return the average alone",
+        read=ALIAS,
+    ),
     "like": same.placement(
         FIRST, measures.result_layouts, LIKE, read="On eight devices"
     ),
