@@ -4,6 +4,7 @@
     python tests/grading/mutants.py run tests/grading/mutants.txt
 
 A mutant is caught if an attempt gets another verdict than its table says.
+``mutants.txt`` has a mutant in each row, and what ``run`` printed of it.
 """
 
 import argparse

@@ -81,7 +81,8 @@ def compile_anew() -> AbstractContextManager[object]:
 
     What is in the caches stays there, for the calls after it.
     """
-    return _ANEW(next(_VALUES))
+    anew: AbstractContextManager[object] = _ANEW(next(_VALUES))
+    return anew
 
 
 def _program_of(executable: Any, module: Any = None) -> Program:
