@@ -29,7 +29,7 @@ MISTAKES = (
     ('(16, 16), P("model", ("data", "model"))', TWICE, "model"),
     ('(16, 16), P(("data", "data"))', TWICE, "data"),
     (
-        f'({WIDE}, 7), P(("data", "model"))',
+        f'(7, {WIDE}), P(None, ("data", "model"))',
         "the devices don't divide a size",
         f"{WIDE} {N} data model",
     ),
