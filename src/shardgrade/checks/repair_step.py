@@ -77,14 +77,17 @@ def run(attempt: same.Attempt, case: same.Case) -> Run:
 
     with same.note_calls(attempt) as call:
         losses = [call(train, seed) for seed in range(CALLS)]
-    arrays = jax.device_get(same.leaves_by_path([model, optimizer]))
-    with measures.note_copies() as refused, attempt.running():
-        batch = jax.block_until_ready(place(counting(32, 17, 1024, CALLS)))
-    copied = "place copies" if refused else "nothing is copied"
-    if not refused:
+        # In here, for outside all of it would be compiled again.
+        arrays = jax.device_get(same.leaves_by_path([model, optimizer]))
         with measures.note_copies() as refused, attempt.running():
-            jax.block_until_ready(step(model, optimizer, batch))
-        copied = "step copies" if refused else copied
+            batch = jax.block_until_ready(
+                place(counting(32, 17, 1024, CALLS))
+            )
+        copied = "place copies" if refused else "nothing is copied"
+        if not refused:
+            with measures.note_copies() as refused, attempt.running():
+                jax.block_until_ready(step(model, optimizer, batch))
+            copied = "step copies" if refused else copied
     return Run(losses, layouts[0], arrays, call.programs, copied)
 
 
